@@ -1,0 +1,11 @@
+/* The learning rate as a pure function of the consumed share of the budget. */
+#ifndef LR_SCHEDULE_H
+#define LR_SCHEDULE_H
+
+#include "config.h"
+
+/* peak * f(progress), progress in [0,1]: the share of the budget consumed at the middle of the update.  Rises linearly from 0 to
+ * peak over `warmup`, then falls to 0 at 1 (linear, half cosine) or stays (constant). */
+double lr_schedule(const ScheduleConfig *config, double peak, double progress);
+
+#endif

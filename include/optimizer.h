@@ -1,0 +1,20 @@
+/* AdamW with bias correction (Loshchilov and Hutter, arXiv 1711.05101) and SGD with momentum, as loops over the tensor table. */
+#ifndef OPTIMIZER_H
+#define OPTIMIZER_H
+
+#include <stdint.h>
+
+#include "config.h"
+#include "params.h"
+
+/* One update of every trainable tensor, in place, one pass over memory.  grads are multiplied by grad_scale first (clipping).
+ *   AdamW: m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  w -= lr * (mhat / (sqrt(vhat) + eps) + weight_decay * w)
+ *   SGD:   m = momentum m + g;   w -= lr * (m + weight_decay * w);  v unused
+ * step counts updates from 1.  Blocks have table->block_reals reals. */
+void optimizer_step(real *weights, real *adam_m, real *adam_v, const real *grads, const ParamTable *table,
+                    const OptimizerConfig *config, double lr, double grad_scale, uint64_t step);
+
+/* Global L2 norm of the gradients (double accumulation, fixed order); NaN or infinite if any element is. */
+double optimizer_grad_norm(const real *grads, const ParamTable *table);
+
+#endif

@@ -1,0 +1,19 @@
+/* Pretraining: the step loop, evaluation, checkpoints, resume, signals. */
+#ifndef TRAINER_H
+#define TRAINER_H
+
+#include <stdbool.h>
+
+#include "config.h"
+#include "err.h"
+
+typedef enum ResumeMode {
+    RESUME_NEVER, /* a run directory that already holds a checkpoint is an error that names --resume */
+    RESUME_AUTO   /* continue from the newest valid checkpoint of the run directory; start afresh if there is none */
+} ResumeMode;
+
+/* Runs `pretrain`: tokenizer and prepare where missing or stale, then training to the end of the budget.
+ * err->code: ERR_NONFINITE, ERR_SIGNAL (saved, resumable), or as the fault asks. */
+bool trainer_pretrain(const Config *config, ResumeMode resume, Err *err);
+
+#endif
