@@ -1,0 +1,162 @@
+# linformer: build/linformer, build/liblinformer.a.  `make help` lists the targets.
+#
+# BUILD  release | debug | asan | double       objects and binaries in build/$(BUILD)
+# ARCH   the -march of the build (native); `make ARCH=` builds for any processor of the family
+# V=1 shows the commands, WERROR=1 turns warnings into errors.  CC, CXX, CPPFLAGS, CFLAGS, CXXFLAGS, LDFLAGS and LDLIBS are respected, and so are
+# BLAS_CFLAGS, BLAS_LIBS and the like of YAML, CJSON, SPM, ZLIB, ZSTD and XXHASH.  OMP= builds without OpenMP.
+# SKIP="src/x/y.c ..." leaves files out, TESTS="err io" links only those test modules.
+
+VERSION := 0.1.0
+BUILD  ?= release
+ARCH   ?= native
+PREFIX ?= /usr/local
+PKG_CONFIG ?= pkg-config
+
+all:
+
+# ---- flags
+
+STD  := -std=c11 -D_POSIX_C_SOURCE=200809L
+WARN := -Wall -Wextra -Wshadow -Wvla -Wpointer-arith
+WARN_C := -Wstrict-prototypes -Wmissing-prototypes
+FAST := -O3 $(if $(ARCH),-march=$(ARCH)) -fno-math-errno -fno-trapping-math
+OPT_release := $(FAST)
+OPT_debug   := -O0 -g3
+OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_double  := $(FAST) -g -DREAL_IS_DOUBLE
+OPT := $(or $(OPT_$(BUILD)),$(error BUILD=$(BUILD): want release, debug, asan or double))
+
+# clean and help must work where nothing is installed
+ifneq ($(if $(MAKECMDGOALS),$(filter-out clean help,$(MAKECMDGOALS)),all),)
+
+# use_library: 1 variable prefix, 2 pkg-config name, 3 Debian package
+define use_library
+ifndef $(1)_LIBS
+$(1)_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(2) 2>/dev/null)
+$(1)_LIBS := $(shell $(PKG_CONFIG) --libs $(2) 2>/dev/null)
+endif
+ifeq ($$($(1)_LIBS),)
+MISSING += $(2)
+MISSING_PACKAGES += $(3)
+endif
+LIB_CFLAGS += $$($(1)_CFLAGS)
+LIB_LIBS += $$($(1)_LIBS)
+endef
+$(eval $(call use_library,BLAS,openblas,libopenblas-openmp-dev))
+$(eval $(call use_library,YAML,yaml-0.1,libyaml-dev))
+$(eval $(call use_library,CJSON,libcjson,libcjson-dev))
+$(eval $(call use_library,SPM,sentencepiece,libsentencepiece-dev))
+$(eval $(call use_library,ZLIB,zlib,zlib1g-dev))
+$(eval $(call use_library,ZSTD,libzstd,libzstd-dev))
+$(eval $(call use_library,XXHASH,libxxhash,libxxhash-dev))
+
+OMP ?= $(shell d=$$(mktemp -d) && echo 'int main(void){return 0;}' >$$d/a.c && \
+	$(CC) -fopenmp $$d/a.c -o $$d/a 2>/dev/null && echo -fopenmp; rm -rf $$d)
+OMP := $(OMP)
+OMP_FLAGS := $(or $(OMP),-Wno-unknown-pragmas) -fopenmp-simd
+endif
+
+# Objects of other flags live in a folder of their own: changing a flag never mixes objects.  WERROR changes none.
+Q := $(if $(V),,@)
+quote = '$(subst ','\'',$(1))'
+NOT_DEFAULT := $(strip $(foreach v,CC CXX,$(if $(filter-out default,$(origin $(v))),$(v)=$($(v)))) \
+	$(if $(filter-out native,$(or $(ARCH),portable)),ARCH=$(ARCH)) \
+	$(if $(filter undefined,$(origin OMP)),,$(if $(OMP),,OMP=)) \
+	$(CPPFLAGS) $(CFLAGS) $(CXXFLAGS) $(LDFLAGS) $(LDLIBS) \
+	$(foreach v,BLAS YAML CJSON SPM ZLIB ZSTD XXHASH,$(if $(filter command environment,$(origin $(v)_LIBS)),$($(v)_LIBS))))
+SUFFIX := $(if $(NOT_DEFAULT),-$(shell printf %s $(call quote,$(NOT_DEFAULT)) | cksum | cut -d' ' -f1))
+OUT := build/$(BUILD)$(SUFFIX)
+
+COMMON := $(WARN) $(if $(WERROR),-Werror) $(OPT) $(OMP_FLAGS) -DLINFORMER_VERSION='"$(VERSION)"' -Iinclude $(LIB_CFLAGS)
+COMPILE_C   = $(CC) $(STD) $(WARN_C) $(COMMON) -MMD -MP $(CPPFLAGS) $(CFLAGS)
+COMPILE_CXX = $(CXX) -std=c++17 $(COMMON) -MMD -MP $(CPPFLAGS) $(CXXFLAGS)
+# sentencepiece is C++, so the C++ driver links
+LINK = $(CXX) $(OPT) $(OMP) $(LDFLAGS)
+LIBS = $(LIB_LIBS) -lpthread -lm $(LDLIBS)
+
+# ---- files
+
+SOURCES := $(filter-out $(SKIP),$(sort $(wildcard src/*/*.c src/*/*.cc)))
+CLI_SOURCES := $(filter src/cli/%,$(SOURCES))
+LIB_SOURCES := $(filter-out $(CLI_SOURCES),$(SOURCES))
+TEST_MODULES := $(or $(TESTS),$(patsubst tests/test_%.c,%,$(filter-out $(SKIP),$(sort $(wildcard tests/test_*.c)))))
+TEST_SOURCES := $(filter-out tests/test_%,$(filter-out $(SKIP),$(sort $(wildcard tests/*.c)))) $(TEST_MODULES:%=tests/test_%.c)
+objects = $(addsuffix .o,$(basename $(addprefix $(OUT)/,$(1))))
+LIB_OBJECTS  := $(call objects,$(LIB_SOURCES))
+CLI_OBJECTS  := $(call objects,$(CLI_SOURCES))
+TEST_OBJECTS := $(call objects,$(TEST_SOURCES)) $(OUT)/tests/modules.o
+FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/%,$(wildcard tests/fuzz/fuzz_*.c))
+.SECONDARY:
+.DELETE_ON_ERROR:
+
+# ---- building
+
+# all processors, unless the user says otherwise
+MAKEFLAGS := $(MAKEFLAGS) $(if $(findstring j,$(filter -j% --job%,$(MAKEFLAGS))),,-j$(shell nproc 2>/dev/null || echo 1))
+
+.PHONY: all libraries run_tests demo test check gradcheck asan fuzz check-headers check-layers bench lint ci info install \
+	clean help FORCE
+ifeq ($(BUILD),release)
+all: build/linformer build/liblinformer.a
+else
+all: $(OUT)/linformer $(OUT)/liblinformer.a
+endif
+run_tests: $(OUT)/run_tests
+
+libraries:
+ifdef MISSING
+	@echo "error: $(PKG_CONFIG) does not find: $(MISSING)" >&2
+	@echo "Debian and Ubuntu: apt-get install pkg-config $(MISSING_PACKAGES)" >&2
+	@exit 1
+endif
+	@:
+
+$(OUT)/%.o: %.c | libraries
+	@mkdir -p $(@D)
+	@echo '  CC   $@'
+	$(Q)$(COMPILE_C) -c $< -o $@
+$(OUT)/%.o: %.cc | libraries
+	@mkdir -p $(@D)
+	@echo '  CXX  $@'
+	$(Q)$(COMPILE_CXX) -c $< -o $@
+
+# the archive is made anew: a member whose source is gone must not stay
+$(OUT)/liblinformer.a: $(LIB_OBJECTS)
+	@rm -f $@
+	@echo '  AR   $@'
+	$(Q)$(AR) rcs $@ $^
+$(OUT)/linformer: $(CLI_OBJECTS) $(OUT)/liblinformer.a
+	@echo '  LINK $@'
+	$(Q)$(LINK) $^ $(LIBS) -o $@
+$(OUT)/run_tests: $(TEST_OBJECTS) $(OUT)/liblinformer.a
+	@echo '  LINK $@'
+	$(Q)$(LINK) $^ $(LIBS) -o $@
+
+
+# the release build under its plain name; compared, because release builds of all flags share that name
+build/linformer build/liblinformer.a: build/%: $(OUT)/% FORCE
+	@cmp -s $< $@ || cp $< $@
+
+# the list of the test modules that are there, rewritten only when it changes
+$(OUT)/tests/modules.c: FORCE
+	@mkdir -p $(@D)
+	@{ echo '#include "harness.h"'; \
+	for m in $(TEST_MODULES); do echo "extern const Test tests_$$m[];"; done; \
+	echo 'extern const TestModule test_modules[];'; \
+	echo 'const TestModule test_modules[] = {'; \
+	for m in $(TEST_MODULES); do echo "    {\"$$m\", tests_$$m},"; done; \
+	echo '    {0}};'; } >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(OUT)/tests/modules.o: $(OUT)/tests/modules.c | libraries
+	$(Q)$(COMPILE_C) -Itests -c $< -o $@
+
+$(OUT)/fuzz_%: $(OUT)/tests/fuzz/fuzz_%.o $(OUT)/tests/fuzz/driver.o $(OUT)/liblinformer.a
+	@echo '  LINK $@'
+	$(Q)$(LINK) $^ $(LIBS) -o $@
+
+-include $(patsubst %.o,%.d,$(LIB_OBJECTS) $(CLI_OBJECTS) $(TEST_OBJECTS) $(wildcard $(OUT)/tests/fuzz/*.o))
+
+# ---- targets
+
+clean:
+	rm -rf build
