@@ -1,0 +1,157 @@
+#include "seq_project.h"
+
+#include <stdint.h>
+
+#include "gemm.h"
+#include "parallel.h"
+
+/* Columns of x cut into this many parts a head, so that all threads have work when there are few sequences and heads. */
+static size_t column_parts(size_t units, size_t cols) {
+    size_t wanted = 2 * parallel_max_threads(), parts = 1;
+    while (units * parts < wanted && cols / (parts + 1) >= 64) parts++;
+    return parts;
+}
+
+void seq_project_forward(real *restrict y, const real *restrict x, const real *restrict proj, size_t proj_stride,
+                         const size_t *restrict start, size_t B, size_t G, size_t P, size_t N, size_t C) {
+    size_t width = C / G, parts = column_parts(B * G, width);
+#pragma omp parallel for schedule(dynamic)
+    for (size_t unit = 0; unit < B * G * parts; unit++) {
+        size_t b = unit / (G * parts), g = unit / parts % G;
+        Range cols = range_part(width, unit % parts, parts, PARALLEL_ALIGN);
+        size_t first = g * width + cols.begin, count = cols.end - cols.begin;
+        gemm(y + b * P * C + first, C, NO_TRANS, proj + g * proj_stride, N, NO_TRANS, x + start[b] * C + first, C, P,
+             count, start[b + 1] - start[b], 1, 0);
+    }
+}
+
+static void backward_x(real *restrict d_x, const real *restrict d_y, const real *restrict proj, size_t proj_stride,
+                       const size_t *restrict start, size_t B, size_t G, size_t P, size_t N, size_t C,
+                       int accumulate_x) {
+    size_t width = C / G, parts = column_parts(B * G, width);
+#pragma omp parallel for schedule(dynamic)
+    for (size_t unit = 0; unit < B * G * parts; unit++) {
+        size_t b = unit / (G * parts), g = unit / parts % G;
+        Range cols = range_part(width, unit % parts, parts, PARALLEL_ALIGN);
+        size_t first = g * width + cols.begin, count = cols.end - cols.begin;
+        gemm(d_x + start[b] * C + first, C, TRANS, proj + g * proj_stride, N, NO_TRANS, d_y + b * P * C + first, C,
+             start[b + 1] - start[b], count, P, 1, accumulate_x ? 1 : 0);
+    }
+}
+
+static size_t longest(const size_t *start, size_t B) {
+    size_t T = 0;
+    for (size_t b = 0; b < B; b++) T = start[b + 1] - start[b] > T ? start[b + 1] - start[b] : T;
+    return T;
+}
+
+/* d_proj[p][t] of a tile of rows and columns, summed over b in order: every sequence adds into the same d_proj, so the
+ * threads divide d_proj, never the sequences. */
+static void backward_proj_tile(real *restrict d_proj, const real *restrict d_y, const real *restrict x,
+                               const size_t *restrict start, size_t B, size_t P, size_t N, size_t C, size_t width,
+                               Range rows, Range cols) {
+    for (size_t b = 0; b < B; b++) {
+        size_t T = start[b + 1] - start[b], end = cols.end < T ? cols.end : T;
+        if (end <= cols.begin) continue;
+        gemm(d_proj + rows.begin * N + cols.begin, N, NO_TRANS, d_y + (b * P + rows.begin) * C, C, TRANS,
+             x + (start[b] + cols.begin) * C, C, rows.end - rows.begin, end - cols.begin, width, 1, 1);
+    }
+}
+
+static void backward_proj(real *restrict d_proj, const real *restrict d_y, const real *restrict x, size_t proj_stride,
+                          const size_t *restrict start, size_t B, size_t G, size_t P, size_t N, size_t C) {
+    size_t width = C / G, T = longest(start, B), wanted = 2 * parallel_max_threads();
+    size_t col_parts = 1, row_parts = 1;
+    while (G * col_parts * row_parts < wanted) { /* halves the longer side of a tile */
+        if (T / col_parts >= P / row_parts && T / col_parts >= 64) {
+            col_parts *= 2;
+        } else if (P / row_parts >= 64) {
+            row_parts *= 2;
+        } else {
+            break;
+        }
+    }
+#pragma omp parallel for schedule(dynamic)
+    for (size_t unit = 0; unit < G * row_parts * col_parts; unit++) {
+        size_t g = unit / (row_parts * col_parts);
+        Range rows = range_part(P, unit / col_parts % row_parts, row_parts, PARALLEL_ALIGN);
+        Range cols = range_part(T, unit % col_parts, col_parts, PARALLEL_ALIGN);
+        backward_proj_tile(d_proj + g * proj_stride, d_y + g * width, x + g * width, start, B, P, N, C, width, rows, cols);
+    }
+}
+
+void seq_project_backward(real *restrict d_x, real *restrict d_proj, const real *restrict d_y, const real *restrict x,
+                          const real *restrict proj, size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
+                          size_t P, size_t N, size_t C, int accumulate_x) {
+    if (d_x != NULL) backward_x(d_x, d_y, proj, proj_stride, start, B, G, P, N, C, accumulate_x);
+    if (d_proj != NULL) backward_proj(d_proj, d_y, x, proj_stride, start, B, G, P, N, C);
+}
+
+void seq_project_row_sums(real *restrict row_sums, const real *restrict proj, const size_t *restrict start, size_t B,
+                          size_t P, size_t N) {
+#pragma omp parallel for schedule(static) if (start[B] * P >= PARALLEL_MIN)
+    for (size_t r = 0; r < B * P; r++) {
+        size_t b = r / P, T = start[b + 1] - start[b];
+        const real *restrict e = proj + r % P * N;
+        real sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (size_t t = 0; t < T; t++) sum += e[t];
+        row_sums[r] = sum;
+    }
+}
+
+void seq_project_bias_forward(real *restrict y, const real *restrict row_sums, const real *restrict b, size_t rows,
+                              size_t C) {
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (size_t r = 0; r < rows; r++) {
+        real *restrict y_r = y + r * C;
+        real sum = row_sums[r];
+#pragma omp simd
+        for (size_t c = 0; c < C; c++) y_r[c] += sum * b[c];
+    }
+}
+
+/* d_b += row_sums^T d_y: each thread owns columns and adds the rows in order. */
+static void bias_backward_columns(real *restrict d_b, const real *restrict d_y, const real *restrict row_sums, size_t rows,
+                                  size_t C) {
+#pragma omp parallel if (rows * C >= PARALLEL_MIN)
+    {
+        Range cols = range_mine(C, PARALLEL_ALIGN);
+        for (size_t r = 0; r < rows; r++) {
+            const real *restrict d_y_r = d_y + r * C;
+            real sum = row_sums[r];
+#pragma omp simd
+            for (size_t c = cols.begin; c < cols.end; c++) d_b[c] += sum * d_y_r[c];
+        }
+    }
+}
+
+/* dots[r] = d_y_r . b */
+static void bias_dots(real *restrict dots, const real *restrict d_y, const real *restrict b, size_t rows, size_t C) {
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (size_t r = 0; r < rows; r++) {
+        const real *restrict d_y_r = d_y + r * C;
+        real dot = 0;
+#pragma omp simd reduction(+ : dot)
+        for (size_t c = 0; c < C; c++) dot += d_y_r[c] * b[c];
+        dots[r] = dot;
+    }
+}
+
+void seq_project_bias_backward(real *restrict d_b, real *restrict d_proj, const real *restrict d_y,
+                               const real *restrict row_sums, const real *restrict b, const size_t *restrict start,
+                               real *restrict scratch, size_t B, size_t P, size_t N, size_t C) {
+    bias_backward_columns(d_b, d_y, row_sums, B * P, C);
+    if (d_proj == NULL) return;
+    bias_dots(scratch, d_y, b, B * P, C);
+#pragma omp parallel for schedule(static) if (start[B] * P >= PARALLEL_MIN)
+    for (size_t p = 0; p < P; p++) {
+        real *restrict d_e = d_proj + p * N;
+        for (size_t s = 0; s < B; s++) {
+            size_t T = start[s + 1] - start[s];
+            real dot = scratch[s * P + p];
+#pragma omp simd
+            for (size_t t = 0; t < T; t++) d_e[t] += dot;
+        }
+    }
+}
