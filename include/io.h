@@ -57,6 +57,13 @@ bool io_is_dir(const char *path);
 uint64_t io_hash(const void *data, size_t size);
 bool io_hash_file(uint64_t *out, const char *path, Err *err); /* streamed */
 
+/* The same hash of data that arrives in parts.  io_hash_begin returns NULL when there is no memory; io_hash_end gives the
+ * hash of everything added and frees (NULL gives 0). */
+typedef struct IoHash IoHash;
+IoHash *io_hash_begin(void);
+void io_hash_add(IoHash *hash, const void *data, size_t size);
+uint64_t io_hash_end(IoHash *hash);
+
 /* Explicit little-endian fields, byte by byte; no alignment needed. */
 void io_put_u32(unsigned char *p, uint32_t v);
 void io_put_u64(unsigned char *p, uint64_t v);

@@ -275,6 +275,24 @@ uint64_t io_hash(const void *data, size_t size) {
     return XXH3_64bits(size ? data : "", size);
 }
 
+/* IoHash is the library's state under a name that keeps xxhash.h in this file */
+IoHash *io_hash_begin(void) {
+    XXH3_state_t *state = XXH3_createState();
+    if (state) XXH3_64bits_reset(state);
+    return (IoHash *)state;
+}
+
+void io_hash_add(IoHash *hash, const void *data, size_t size) {
+    if (size) XXH3_64bits_update((XXH3_state_t *)hash, data, size);
+}
+
+uint64_t io_hash_end(IoHash *hash) {
+    if (!hash) return 0;
+    uint64_t value = XXH3_64bits_digest((XXH3_state_t *)hash);
+    XXH3_freeState((XXH3_state_t *)hash);
+    return value;
+}
+
 bool io_hash_file(uint64_t *out, const char *path, Err *err) {
     bool ok = false;
     uint64_t size = 0;
