@@ -26,8 +26,8 @@ typedef struct LayerActs {
     real *sum_ffn;      /* (total,C) residual sum after the feed-forward block */
     NormStats ln1, ln2;
     real *q;            /* (total,C) */
-    real *k_pre, *v_pre;/* compress-first: E x and F x (B*P,C), one array where E = F; project-first: k and v before compression
-                           (total,C); NULL in full attention */
+    real *k_pre, *v_pre;/* compress-first: E x and F x (B*P,C), only k_pre where E = F; project-first: k and v before
+                           compression (total,C); NULL in full attention */
     real *kp, *vp;      /* (B*P,C) projected keys and values; (total,C) in full attention */
     real *att_out;      /* (total,C) concatenated heads, before the output map */
     real *lse;          /* (total,H) */
@@ -59,13 +59,13 @@ typedef struct Activations {
     real *d_branch;     /* (total,C) */
     real *d_q, *d_att;  /* (total,C) */
     real *d_kp, *d_vp;  /* as kp */
-    real *d_pre;        /* as the larger of k_pre */
+    real *d_x;          /* (total,C) gradient of a block's input, pre-norm; NULL for post (added to d_hidden in place) */
     real *d_ff;         /* (total,FF) */
     real *norm_scratch; /* layernorm_scratch(C) */
     real *bias_scratch; /* (B*P) */
 
     /* masked-language-model head, head_rows rows at a time */
-    size_t head_rows;
+    size_t head_rows;   /* rows of a chunk; the logits of a chunk take about 64 MiB */
     real *head_x, *head_pre, *head_act, *head_h; /* (head_rows,C) gathered, dense, GELU, LayerNorm */
     NormStats head_ln;
     real *logits;       /* (head_rows,V) */

@@ -1,0 +1,144 @@
+#include "activations.h"
+
+#include "attention.h"
+#include "layernorm.h"
+
+enum { LOGITS_BYTES = 64 << 20, HEAD_ROWS_MIN = 64, HEAD_ROWS_MAX = 1024 };
+
+static real *take(Arena *arena, size_t rows, size_t cols) {
+    size_t count;
+    if (!size_mul(rows, cols, &count)) arena->overflow = true;
+    return arena->overflow ? NULL : arena_take(arena, count, sizeof(real));
+}
+
+static NormStats take_stats(Arena *arena, size_t rows) {
+    NormStats stats;
+    stats.mean = take(arena, rows, 1);
+    stats.rstd = take(arena, rows, 1);
+    return stats;
+}
+
+/* Rows of the projected keys of a layer (max_B * P), or all rows in full attention. */
+static size_t key_rows(const ModelConfig *config, size_t P, size_t max_B, size_t max_total) {
+    return config->attention == ATTENTION_FULL ? max_total : max_B * P;
+}
+
+static LayerActs take_layer(Arena *arena, const ModelConfig *config, size_t P, size_t max_B, size_t max_total) {
+    size_t C = config->width, keys = key_rows(config, P, max_B, max_total);
+    LayerActs layer = { 0 };
+    layer.sum_att = take(arena, max_total, C);
+    layer.sum_ffn = take(arena, max_total, C);
+    layer.ln1 = take_stats(arena, max_total);
+    layer.ln2 = take_stats(arena, max_total);
+    layer.q = take(arena, max_total, C);
+    if (config->attention == ATTENTION_LINFORMER) {
+        /* with shared heads, project-first is only chosen when total <= B*P, so B*P rows hold either */
+        size_t pre_rows = config->scope == SCOPE_HEAD ? max_total : keys;
+        layer.k_pre = take(arena, pre_rows, C);
+        layer.v_pre = take(arena, pre_rows, C);
+    }
+    layer.kp = take(arena, keys, C);
+    layer.vp = take(arena, keys, C);
+    layer.att_out = take(arena, max_total, C);
+    layer.lse = take(arena, max_total, config->heads);
+    layer.ff_pre = take(arena, max_total, config->ffn);
+    return layer;
+}
+
+static size_t largest_k(const ModelConfig *config) {
+    size_t largest = 1;
+    for (size_t l = 0; l < config->layers; l++)
+        if (config->k[l] > largest) largest = config->k[l];
+    return largest;
+}
+
+static void layout_layers(Activations *acts, Arena *arena, const ModelConfig *config) {
+    size_t B = acts->max_B, total = acts->max_total;
+    if (acts->mode == ACTS_INFERENCE) {
+        LayerActs shared = take_layer(arena, config, largest_k(config), B, total);
+        for (size_t l = 0; l < config->layers; l++) acts->layers[l] = shared;
+        return;
+    }
+    for (size_t l = 0; l < config->layers; l++)
+        acts->layers[l] = take_layer(arena, config, config->k[l], B, total);
+}
+
+static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *config) {
+    size_t B = acts->max_B, total = acts->max_total, C = config->width, P = largest_k(config);
+    acts->x = take(arena, total, C);
+    acts->y = take(arena, total, C);
+    acts->ff_act = take(arena, total, config->ffn);
+    acts->row_sums = take(arena, B, P);
+    acts->attention = take(arena, attention_scratch(C / config->heads), 1);
+    acts->key_start = arena_take(arena, B + 1, sizeof *acts->key_start);
+    if (acts->mode == ACTS_INFERENCE) return;
+
+    size_t keys = key_rows(config, P, B, total);
+    acts->d_hidden = take(arena, total, C);
+    acts->d_branch = take(arena, total, C);
+    acts->d_q = take(arena, total, C);
+    acts->d_att = take(arena, total, C);
+    acts->d_kp = take(arena, keys, C);
+    acts->d_vp = take(arena, keys, C);
+    if (config->norm == NORM_PRE) acts->d_x = take(arena, total, C);
+    acts->d_ff = take(arena, total, config->ffn);
+    acts->norm_scratch = take(arena, layernorm_scratch(C), 1);
+    acts->bias_scratch = take(arena, B, P);
+}
+
+static void layout_head(Activations *acts, Arena *arena, const ModelConfig *config) {
+    size_t C = config->width, rows = LOGITS_BYTES / sizeof(real) / config->vocab;
+    if (rows < HEAD_ROWS_MIN) rows = HEAD_ROWS_MIN;
+    if (rows > HEAD_ROWS_MAX) rows = HEAD_ROWS_MAX;
+    if (rows > acts->max_total) rows = acts->max_total;
+    acts->head_rows = rows;
+    acts->head_x = take(arena, rows, C);
+    acts->head_pre = take(arena, rows, C);
+    acts->head_act = take(arena, rows, C);
+    acts->head_h = take(arena, rows, C);
+    acts->head_ln = take_stats(arena, rows);
+    acts->logits = take(arena, rows, config->vocab);
+    acts->row_loss = take(arena, rows, 1);
+    if (acts->mode == ACTS_INFERENCE) return;
+    acts->d_head = take(arena, rows, C);
+    acts->d_head2 = take(arena, rows, C);
+}
+
+/* Runs twice: counting (arena->base NULL), then placing. */
+static void layout(Activations *acts, Arena *arena, const ModelConfig *config) {
+    size_t total = acts->max_total, C = config->width;
+    acts->emb_sum = take(arena, total, C);
+    acts->emb_ln = take_stats(arena, total);
+    if (config->norm == NORM_PRE) acts->stream0 = take(arena, total, C);
+    layout_layers(acts, arena, config);
+    if (config->norm == NORM_PRE) acts->final_ln = take_stats(arena, total);
+    acts->hidden = take(arena, total, C);
+    layout_scratch(acts, arena, config);
+    layout_head(acts, arena, config);
+}
+
+bool activations_bytes(size_t *out, const ModelConfig *config, size_t max_B, size_t max_total, ActMode mode, Err *err) {
+    Activations acts = { .mode = mode, .max_B = max_B, .max_total = max_total };
+    Arena counting = { 0 };
+    layout(&acts, &counting, config);
+    if (counting.overflow)
+        return err_set(err, ERR_CONFIG, "activations of %zu sequences, %zu tokens do not fit the address space", max_B,
+                       max_total);
+    *out = counting.used;
+    return true;
+}
+
+bool activations_create(Activations *out, const ModelConfig *config, size_t max_B, size_t max_total, ActMode mode, Err *err) {
+    *out = (Activations){ .mode = mode, .max_B = max_B, .max_total = max_total };
+    size_t bytes;
+    if (!activations_bytes(&bytes, config, max_B, max_total, mode, err)) return false;
+    if (!arena_create(&out->arena, bytes, err)) return err_context(err, "activations");
+    layout(out, &out->arena, config);
+    return true;
+}
+
+void activations_destroy(Activations *acts) {
+    if (!acts) return;
+    arena_destroy(&acts->arena);
+    *acts = (Activations){ 0 };
+}

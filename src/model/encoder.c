@@ -1,0 +1,174 @@
+#include "encoder.h"
+
+#include <assert.h>
+
+#include "dropout.h"
+#include "embedding.h"
+#include "encoder_layer.h"
+#include "layernorm.h"
+
+/* Weight, bias and saved statistics of one LayerNorm, and the gradients of the first two. */
+typedef struct Norm {
+    const real *w, *b;
+    NormStats stats;
+    real *d_w, *d_b;
+} Norm;
+
+static Norm norm_embedding(const Pass *pass) {
+    Norm norm = { pass->params->emb_ln_w, pass->params->emb_ln_b, pass->acts->emb_ln, NULL, NULL };
+    if (pass->grads) norm.d_w = pass->grads->emb_ln_w, norm.d_b = pass->grads->emb_ln_b;
+    return norm;
+}
+
+static Norm norm_first(const Pass *pass, size_t l) {
+    const LayerParams *w = &pass->params->layers[l];
+    Norm norm = { w->ln1_w, w->ln1_b, pass->acts->layers[l].ln1, NULL, NULL };
+    if (pass->grads) norm.d_w = pass->grads->layers[l].ln1_w, norm.d_b = pass->grads->layers[l].ln1_b;
+    return norm;
+}
+
+static Norm norm_second(const Pass *pass, size_t l) {
+    const LayerParams *w = &pass->params->layers[l];
+    Norm norm = { w->ln2_w, w->ln2_b, pass->acts->layers[l].ln2, NULL, NULL };
+    if (pass->grads) norm.d_w = pass->grads->layers[l].ln2_w, norm.d_b = pass->grads->layers[l].ln2_b;
+    return norm;
+}
+
+static Norm norm_final(const Pass *pass) {
+    Norm norm = { pass->params->final_ln_w, pass->params->final_ln_b, pass->acts->final_ln, NULL, NULL };
+    if (pass->grads) norm.d_w = pass->grads->final_ln_w, norm.d_b = pass->grads->final_ln_b;
+    return norm;
+}
+
+static void norm_forward(const Pass *pass, Norm norm, real *y, const real *x) {
+    layernorm_forward(y, norm.stats.mean, norm.stats.rstd, x, norm.w, norm.b, pass->batch->total, pass->config->width);
+}
+
+static void norm_recompute(const Pass *pass, Norm norm, real *y, const real *x) {
+    layernorm_recompute(y, x, norm.stats.mean, norm.stats.rstd, norm.w, norm.b, pass->batch->total, pass->config->width);
+}
+
+static void norm_backward(const Pass *pass, Norm norm, real *d_x, const real *d_y, const real *x, int accumulate) {
+    layernorm_backward(d_x, norm.d_w, norm.d_b, d_y, x, norm.w, norm.stats.mean, norm.stats.rstd, pass->acts->norm_scratch,
+                       pass->batch->total, pass->config->width, accumulate);
+}
+
+/* Dropout of the normalised embeddings, in place. */
+static void embedding_dropout(const Pass *pass, real *x) {
+    const Batch *batch = pass->batch;
+    if (pass->acts->mode != ACTS_TRAINING) return;
+    residual_dropout_forward(x, NULL, x, NULL, batch->start, batch->seq_key, batch->B, pass->config->width, 0,
+                             SITE_EMBEDDING, pass->config->dropout);
+}
+
+static void embed_forward(const Pass *pass, real *x) {
+    const Batch *batch = pass->batch;
+    embedding_forward(pass->acts->emb_sum, pass->params->token, pass->params->position, batch->ids, batch->start, batch->B,
+                      pass->config->width);
+    norm_forward(pass, norm_embedding(pass), x, pass->acts->emb_sum);
+    embedding_dropout(pass, x);
+}
+
+/* d (total,C): gradient of the embedding block's output, overwritten. */
+static void embed_backward(const Pass *pass, real *d) {
+    const Batch *batch = pass->batch;
+    size_t C = pass->config->width;
+    residual_dropout_backward(d, d, batch->start, batch->seq_key, batch->B, C, 0, SITE_EMBEDDING, pass->config->dropout);
+    norm_backward(pass, norm_embedding(pass), d, d, pass->acts->emb_sum, 0);
+    embedding_backward(pass->grads->token, pass->grads->position, d, batch->ids, batch->start, batch->B, C);
+}
+
+/* Post-norm: x = LN1(x + attention(x)), x = LN2(x + ffn(x)). */
+static void forward_post(const Pass *pass) {
+    Activations *acts = pass->acts;
+    size_t L = pass->config->layers;
+    embed_forward(pass, acts->x);
+    for (size_t l = 0; l < L; l++) {
+        LayerActs *a = &acts->layers[l];
+        attention_block_forward(pass, l, a->sum_att, acts->x, acts->x);
+        norm_forward(pass, norm_first(pass, l), acts->y, a->sum_att);
+        ffn_block_forward(pass, l, a->sum_ffn, acts->y, acts->y);
+        norm_forward(pass, norm_second(pass, l), l + 1 < L ? acts->x : acts->hidden, a->sum_ffn);
+    }
+}
+
+/* Input of layer l again, from what the forward pass kept. */
+static const real *recompute_input_post(const Pass *pass, size_t l) {
+    Activations *acts = pass->acts;
+    if (l > 0) {
+        norm_recompute(pass, norm_second(pass, l - 1), acts->x, acts->layers[l - 1].sum_ffn);
+    } else {
+        norm_recompute(pass, norm_embedding(pass), acts->x, acts->emb_sum);
+        embedding_dropout(pass, acts->x);
+    }
+    return acts->x;
+}
+
+static void backward_post(const Pass *pass) {
+    Activations *acts = pass->acts;
+    real *d = acts->d_hidden;
+    for (size_t l = pass->config->layers; l-- > 0;) {
+        LayerActs *a = &acts->layers[l];
+        norm_backward(pass, norm_second(pass, l), d, d, a->sum_ffn, 0);
+        norm_recompute(pass, norm_first(pass, l), acts->y, a->sum_att);
+        ffn_block_backward(pass, l, d, d, acts->y, 1); /* d is the residual's share already */
+        norm_backward(pass, norm_first(pass, l), d, d, a->sum_att, 0);
+        attention_block_backward(pass, l, d, d, recompute_input_post(pass, l), 1);
+    }
+    embed_backward(pass, d);
+}
+
+/* Residual stream that enters layer l. */
+static const real *stream(const Activations *acts, size_t l) {
+    return l == 0 ? acts->stream0 : acts->layers[l - 1].sum_ffn;
+}
+
+/* Pre-norm: s += attention(LN1(s)), s += ffn(LN2(s)), and a final LayerNorm. */
+static void forward_pre(const Pass *pass) {
+    Activations *acts = pass->acts;
+    size_t L = pass->config->layers;
+    embed_forward(pass, acts->stream0);
+    for (size_t l = 0; l < L; l++) {
+        LayerActs *a = &acts->layers[l];
+        norm_forward(pass, norm_first(pass, l), acts->x, stream(acts, l));
+        attention_block_forward(pass, l, a->sum_att, acts->x, stream(acts, l));
+        norm_forward(pass, norm_second(pass, l), acts->y, a->sum_att);
+        ffn_block_forward(pass, l, a->sum_ffn, acts->y, a->sum_att);
+    }
+    norm_forward(pass, norm_final(pass), acts->hidden, stream(acts, L));
+}
+
+static void backward_pre(const Pass *pass) {
+    Activations *acts = pass->acts;
+    real *d = acts->d_hidden, *d_x = acts->d_x;
+    size_t L = pass->config->layers;
+    norm_backward(pass, norm_final(pass), d, d, stream(acts, L), 0);
+    for (size_t l = L; l-- > 0;) {
+        LayerActs *a = &acts->layers[l];
+        norm_recompute(pass, norm_second(pass, l), acts->y, a->sum_att);
+        ffn_block_backward(pass, l, d_x, d, acts->y, 0);
+        norm_backward(pass, norm_second(pass, l), d, d_x, a->sum_att, 1);
+        norm_recompute(pass, norm_first(pass, l), acts->x, stream(acts, l));
+        attention_block_backward(pass, l, d_x, d, acts->x, 0);
+        norm_backward(pass, norm_first(pass, l), d, d_x, stream(acts, l), 1);
+    }
+    embed_backward(pass, d);
+}
+
+void encoder_forward(Activations *acts, const Params *params, const ModelConfig *config, const Batch *batch) {
+    assert(batch->B <= acts->max_B && batch->total <= acts->max_total);
+    Pass pass = { .acts = acts, .params = params, .config = config, .batch = batch };
+    if (config->norm == NORM_POST)
+        forward_post(&pass);
+    else
+        forward_pre(&pass);
+}
+
+void encoder_backward(Activations *acts, Params *grads, const Params *params, const ModelConfig *config, const Batch *batch) {
+    assert(acts->mode == ACTS_TRAINING);
+    Pass pass = { .acts = acts, .params = params, .grads = grads, .config = config, .batch = batch };
+    if (config->norm == NORM_POST)
+        backward_post(&pass);
+    else
+        backward_pre(&pass);
+}

@@ -1,0 +1,93 @@
+#include "encoder_layer.h"
+
+#include "attention.h"
+#include "dropout.h"
+#include "gelu.h"
+#include "linear.h"
+#include "projected_kv.h"
+
+static double dropout_rate(const Pass *pass, double rate) { return pass->acts->mode == ACTS_TRAINING ? rate : 0; }
+
+/* Sizes of layer l's attention; fills acts->key_start. */
+static AttentionShape attention_shape(const Pass *pass, size_t l) {
+    const ModelConfig *config = pass->config;
+    const Batch *batch = pass->batch;
+    size_t *key_start = pass->acts->key_start;
+    for (size_t b = 0; b <= batch->B; b++)
+        key_start[b] = config->attention == ATTENTION_FULL ? batch->start[b] : b * config->k[l];
+    return (AttentionShape){
+        .B = batch->B,
+        .H = config->heads,
+        .D = config->width / config->heads,
+        .start = batch->start,
+        .key_start = key_start,
+        .seq_key = batch->seq_key,
+        .layer = l,
+        .p = dropout_rate(pass, config->attention_dropout),
+    };
+}
+
+/* sum = residual + dropout(sum + bias), in place on the branch that stands in sum */
+static void add_residual(const Pass *pass, size_t l, DropoutSite site, real *sum, const real *residual, const real *bias) {
+    const Batch *batch = pass->batch;
+    residual_dropout_forward(sum, residual, sum, bias, batch->start, batch->seq_key, batch->B, pass->config->width, l, site,
+                             dropout_rate(pass, pass->config->dropout));
+}
+
+static void branch_backward(const Pass *pass, size_t l, DropoutSite site, real *d_branch, const real *d_sum) {
+    const Batch *batch = pass->batch;
+    residual_dropout_backward(d_branch, d_sum, batch->start, batch->seq_key, batch->B, pass->config->width, l, site,
+                              dropout_rate(pass, pass->config->dropout));
+}
+
+void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x, const real *residual) {
+    const LayerParams *w = &pass->params->layers[l];
+    const LayerActs *a = &pass->acts->layers[l];
+    size_t total = pass->batch->total, C = pass->config->width;
+    AttentionShape shape = attention_shape(pass, l);
+
+    linear_forward(a->q, x, w->q_w, w->q_b, total, C, C);
+    projected_kv_forward(pass, l, x);
+    attention_forward(a->att_out, a->lse, a->q, a->kp, a->vp, &shape, pass->acts->attention);
+    linear_forward(sum, a->att_out, w->out_w, NULL, total, C, C);
+    add_residual(pass, l, SITE_ATTENTION, sum, residual, w->out_b);
+}
+
+void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x, int accumulate) {
+    const LayerParams *w = &pass->params->layers[l], *g = &pass->grads->layers[l];
+    const LayerActs *a = &pass->acts->layers[l];
+    Activations *acts = pass->acts;
+    size_t total = pass->batch->total, C = pass->config->width;
+    AttentionShape shape = attention_shape(pass, l);
+
+    branch_backward(pass, l, SITE_ATTENTION, acts->d_branch, d_sum);
+    linear_backward(acts->d_att, g->out_w, g->out_b, acts->d_branch, a->att_out, w->out_w, total, C, C, 0);
+    attention_backward(acts->d_q, acts->d_kp, acts->d_vp, acts->d_att, a->q, a->kp, a->vp, a->att_out, a->lse, &shape,
+                       acts->attention);
+    linear_backward(d_x, g->q_w, g->q_b, acts->d_q, x, w->q_w, total, C, C, accumulate);
+    projected_kv_backward(pass, l, d_x, x); /* d_branch is free by now */
+}
+
+void ffn_block_forward(const Pass *pass, size_t l, real *sum, const real *x, const real *residual) {
+    const LayerParams *w = &pass->params->layers[l];
+    real *ff_pre = pass->acts->layers[l].ff_pre, *ff_act = pass->acts->ff_act;
+    size_t total = pass->batch->total, C = pass->config->width, FF = pass->config->ffn;
+
+    linear_forward(ff_pre, x, w->ff1_w, w->ff1_b, total, C, FF);
+    gelu_forward(ff_act, ff_pre, total * FF);
+    linear_forward(sum, ff_act, w->ff2_w, NULL, total, FF, C);
+    add_residual(pass, l, SITE_FFN, sum, residual, w->ff2_b);
+}
+
+void ffn_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x, int accumulate) {
+    const LayerParams *w = &pass->params->layers[l], *g = &pass->grads->layers[l];
+    Activations *acts = pass->acts;
+    const real *ff_pre = acts->layers[l].ff_pre;
+    size_t total = pass->batch->total, C = pass->config->width, FF = pass->config->ffn;
+
+    branch_backward(pass, l, SITE_FFN, acts->d_branch, d_sum);
+    linear_backward(acts->d_ff, NULL, g->ff2_b, acts->d_branch, NULL, w->ff2_w, total, FF, C, 0);
+    gelu_backward(acts->d_ff, acts->ff_act, acts->d_ff, ff_pre, total * FF); /* recomputes ff_act */
+    linear_backward(NULL, g->ff2_w, NULL, acts->d_branch, acts->ff_act, w->ff2_w, total, FF, C, 0);
+    linear_backward(d_x, g->ff1_w, g->ff1_b, acts->d_ff, x, w->ff1_w, total, C, FF, accumulate);
+}

@@ -1,0 +1,118 @@
+#include "projected_kv.h"
+
+#include "linear.h"
+#include "seq_project.h"
+
+bool projected_kv_compress_first(const ModelConfig *config, const Batch *batch, size_t l) {
+    /* per projection: T P C + P C C against T C C + T P C multiply-adds a sequence */
+    return config->scope != SCOPE_HEAD && batch->B * config->k[l] < batch->total;
+}
+
+/* One projection of one layer: keys or values. */
+typedef struct Half {
+    const real *w, *b, *proj;   /* (C,C), (C), E or F */
+    real *pre, *out;            /* k_pre and kp, or v_pre and vp */
+    real *d_w, *d_b, *d_proj;   /* d_proj NULL: frozen */
+    const real *d_out;
+} Half;
+
+static Half half_of(const Pass *pass, size_t l, bool keys) {
+    const LayerParams *w = &pass->params->layers[l];
+    const LayerActs *a = &pass->acts->layers[l];
+    Half half = keys ? (Half){ .w = w->k_w, .b = w->k_b, .proj = w->seq_proj_k, .pre = a->k_pre, .out = a->kp }
+                     : (Half){ .w = w->v_w, .b = w->v_b, .proj = w->seq_proj_v, .pre = a->v_pre, .out = a->vp };
+    if (!pass->grads) return half;
+    const LayerParams *g = &pass->grads->layers[l];
+    bool frozen = pass->config->projection == PROJECTION_FIXED;
+    half.d_w = keys ? g->k_w : g->v_w;
+    half.d_b = keys ? g->k_b : g->v_b;
+    half.d_proj = frozen ? NULL : keys ? g->seq_proj_k : g->seq_proj_v;
+    half.d_out = keys ? pass->acts->d_kp : pass->acts->d_vp;
+    return half;
+}
+
+/* out = (E x) w^T + (E 1) b^T, with E x already in `compressed` */
+static void compress_first_forward(const Pass *pass, const Half *half, size_t P, const real *compressed) {
+    const Batch *batch = pass->batch;
+    size_t rows = batch->B * P, C = pass->config->width;
+    real *row_sums = pass->acts->row_sums;
+    linear_forward(half->out, compressed, half->w, NULL, rows, C, C);
+    seq_project_row_sums(row_sums, half->proj, batch->start, batch->B, P, pass->config->n);
+    seq_project_bias_forward(half->out, row_sums, half->b, rows, C);
+}
+
+/* Gradients of w, b and of E through the bias; d_compressed (B*P,C) overwritten, or added to where accumulate. */
+static void compress_first_backward(const Pass *pass, const Half *half, size_t P, real *d_compressed, const real *compressed,
+                                    int accumulate) {
+    const Batch *batch = pass->batch;
+    size_t rows = batch->B * P, C = pass->config->width, N = pass->config->n;
+    real *row_sums = pass->acts->row_sums;
+    linear_backward(d_compressed, half->d_w, NULL, half->d_out, compressed, half->w, rows, C, C, accumulate);
+    seq_project_row_sums(row_sums, half->proj, batch->start, batch->B, P, N);
+    seq_project_bias_backward(half->d_b, half->d_proj, half->d_out, row_sums, half->b, batch->start,
+                              pass->acts->bias_scratch, batch->B, P, N, C);
+}
+
+/* Matrices of a projection: one shared by the heads, or one a head. */
+static size_t projection_groups(const ModelConfig *config) {
+    return config->scope == SCOPE_HEAD ? config->heads : 1;
+}
+
+static void project(const Pass *pass, real *y, const real *x, const real *proj, size_t P) {
+    const ModelConfig *config = pass->config;
+    seq_project_forward(y, x, proj, P * config->n, pass->batch->start, pass->batch->B, projection_groups(config), P,
+                        config->n, config->width);
+}
+
+static void project_backward(const Pass *pass, real *d_x, const Half *half, const real *d_y, const real *x, size_t P,
+                             int accumulate) {
+    const ModelConfig *config = pass->config;
+    seq_project_backward(d_x, half->d_proj, d_y, x, half->proj, P * config->n, pass->batch->start, pass->batch->B,
+                         projection_groups(config), P, config->n, config->width, accumulate);
+}
+
+void projected_kv_forward(const Pass *pass, size_t l, const real *x) {
+    const ModelConfig *config = pass->config;
+    size_t C = config->width, total = pass->batch->total, P = config->k[l];
+    Half keys = half_of(pass, l, true), values = half_of(pass, l, false);
+    if (config->attention == ATTENTION_FULL) {
+        linear_forward(keys.out, x, keys.w, keys.b, total, C, C);
+        linear_forward(values.out, x, values.w, values.b, total, C, C);
+    } else if (projected_kv_compress_first(config, pass->batch, l)) {
+        project(pass, keys.pre, x, keys.proj, P);
+        if (!config->tie_kv) project(pass, values.pre, x, values.proj, P);
+        compress_first_forward(pass, &keys, P, keys.pre);
+        compress_first_forward(pass, &values, P, config->tie_kv ? keys.pre : values.pre);
+    } else {
+        linear_forward(keys.pre, x, keys.w, keys.b, total, C, C);
+        linear_forward(values.pre, x, values.w, values.b, total, C, C);
+        project(pass, keys.out, keys.pre, keys.proj, P);
+        project(pass, values.out, values.pre, values.proj, P);
+    }
+}
+
+void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x) {
+    const ModelConfig *config = pass->config;
+    size_t C = config->width, total = pass->batch->total, P = config->k[l];
+    real *d_pre = pass->acts->d_branch;
+    Half keys = half_of(pass, l, true), values = half_of(pass, l, false);
+    if (config->attention == ATTENTION_FULL) {
+        linear_backward(d_x, keys.d_w, keys.d_b, keys.d_out, x, keys.w, total, C, C, 1);
+        linear_backward(d_x, values.d_w, values.d_b, values.d_out, x, values.w, total, C, C, 1);
+    } else if (projected_kv_compress_first(config, pass->batch, l)) {
+        compress_first_backward(pass, &keys, P, d_pre, keys.pre, 0);
+        if (!config->tie_kv) {
+            project_backward(pass, d_x, &keys, d_pre, x, P, 1);
+            compress_first_backward(pass, &values, P, d_pre, values.pre, 0);
+            project_backward(pass, d_x, &values, d_pre, x, P, 1);
+        } else { /* E = F: both gradients pass through one compression */
+            compress_first_backward(pass, &values, P, d_pre, keys.pre, 1);
+            project_backward(pass, d_x, &keys, d_pre, x, P, 1);
+        }
+    } else {
+        project_backward(pass, d_pre, &keys, keys.d_out, keys.pre, P, 0);
+        linear_backward(d_x, keys.d_w, keys.d_b, d_pre, x, keys.w, total, C, C, 1);
+        project_backward(pass, d_pre, &values, values.d_out, values.pre, P, 0);
+        linear_backward(d_x, values.d_w, values.d_b, d_pre, x, values.w, total, C, C, 1);
+    }
+}
