@@ -1,0 +1,236 @@
+#include "attention.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "dropout.h"
+#include "gemm.h"
+#include "parallel.h"
+#include "vector_math.h"
+
+/* A block of scores and the operands that make it stay in a 1 MiB second-level cache. */
+enum { QUERY_BLOCK = 64, KEY_BLOCK = 256 };
+
+/* Rows of probabilities under one dropout key: their element indices fit 32 bits below 2^22 keys.  Fixed for good,
+ * unlike the block sizes, which it must be a multiple of: a resumed run draws the masks of the unbroken one. */
+enum { MASK_ROWS = 1024 };
+_Static_assert(MASK_ROWS % QUERY_BLOCK == 0, "a block of queries has one dropout key");
+
+/* Scratch of one thread: two blocks of scores, two numbers a query. */
+enum { THREAD_SCRATCH = 2 * QUERY_BLOCK * KEY_BLOCK + 2 * QUERY_BLOCK };
+
+/* One head of one sequence. */
+typedef struct Head {
+    size_t query, key; /* element offset of its first row and column in (total,C) and (total_keys,C) */
+    size_t T, keys;    /* rows of each */
+    size_t row, h;     /* first row of the sequence, number of the head: where lse is */
+    size_t key_block;  /* keys a block */
+    real scale;        /* 1/sqrt(D) */
+    uint64_t mask_key; /* sequence and layer */
+} Head;
+
+/* Dropout of the probabilities of one query block; threshold 0 keeps all. */
+typedef struct Mask {
+    uint64_t key;
+    uint32_t first; /* index of element (0,0) of the score block */
+    uint32_t keys;  /* from row to row */
+    uint32_t threshold;
+    real scale;
+} Mask;
+
+static Head head_at(const AttentionShape *s, size_t b, size_t h) {
+    size_t C = s->H * s->D;
+    Head head = {0};
+    head.row = s->start[b];
+    head.h = h;
+    head.query = s->start[b] * C + h * s->D;
+    head.key = s->key_start[b] * C + h * s->D;
+    head.T = s->start[b + 1] - s->start[b];
+    head.keys = s->key_start[b + 1] - s->key_start[b];
+    size_t blocks = (head.keys + KEY_BLOCK - 1) / KEY_BLOCK;
+    head.key_block = (head.keys + blocks - 1) / blocks;
+    head.key_block = (head.key_block + PARALLEL_ALIGN - 1) / PARALLEL_ALIGN * PARALLEL_ALIGN;
+    head.scale = (real)(1 / sqrt((double)s->D));
+    if (s->p > 0) head.mask_key = dropout_key(s->seq_key[b], s->layer, SITE_PROBABILITIES);
+    assert(s->p == 0 || head.keys < ((size_t)1 << 22));
+    return head;
+}
+
+/* Mask of the score block that begins at (t, j) of the head. */
+static Mask mask_at(const AttentionShape *s, const Head *head, size_t t, size_t j) {
+    Mask mask = {0};
+    if (s->p == 0) return mask;
+    mask.key = rng_key(head->mask_key, RNG_DROPOUT, head->h, t / MASK_ROWS);
+    mask.first = (uint32_t)(t % MASK_ROWS * head->keys + j);
+    mask.keys = (uint32_t)head->keys;
+    mask.threshold = dropout_threshold(s->p);
+    mask.scale = (real)(1 / (1 - s->p));
+    return mask;
+}
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* s = exp(s - max), dropped out; value: the sum before dropout. */
+static real exp_row(real *restrict s, size_t keys, real max, const Mask *mask, size_t row) {
+    real sum = 0;
+    if (mask->threshold == 0) {
+#pragma omp simd reduction(+ : sum)
+        for (size_t j = 0; j < keys; j++) {
+            s[j] = exp_real(s[j] - max);
+            sum += s[j];
+        }
+        return sum;
+    }
+    uint64_t key = mask->key;
+    uint32_t index = mask->first + (uint32_t)row * mask->keys, threshold = mask->threshold;
+    real scale = mask->scale;
+#pragma omp simd reduction(+ : sum)
+    for (size_t j = 0; j < keys; j++) {
+        real e = exp_real(s[j] - max);
+        sum += e;
+        s[j] = e * dropout_factor(key, index + (uint32_t)j, threshold, scale);
+    }
+    return sum;
+}
+
+static void scale_row(real *restrict x, real factor, size_t count) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] *= factor;
+}
+
+/* Scores of a block to unnormalised probabilities.  max and sum are the rows' running maximum and sum over the keys so far;
+ * out, the sum of values so far, is scaled down where the maximum has grown. */
+static void softmax_block(real *restrict scores, real *restrict max, real *restrict sum, real *restrict out, size_t C,
+                          size_t D, size_t rows, size_t keys, size_t stride, int first, const Mask *mask) {
+    for (size_t r = 0; r < rows; r++) {
+        real *restrict s = scores + r * stride;
+        real m = first ? s[0] : max[r];
+#pragma omp simd reduction(max : m)
+        for (size_t j = 0; j < keys; j++) m = s[j] > m ? s[j] : m;
+        real block_sum = exp_row(s, keys, m, mask, r);
+        if (first) {
+            sum[r] = block_sum;
+        } else {
+            real shrink = exp_real(max[r] - m);
+            sum[r] = sum[r] * shrink + block_sum;
+            if (shrink != 1) scale_row(out + r * C, shrink, D);
+        }
+        max[r] = m;
+    }
+}
+
+static void forward_block(real *restrict out, real *restrict lse, const real *restrict q, const real *restrict k,
+                          const real *restrict v, const AttentionShape *s, const Head *head, size_t t,
+                          real *restrict scratch) {
+    size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t), stride = head->key_block;
+    real *max = scratch, *sum = max + QUERY_BLOCK, *scores = sum + QUERY_BLOCK;
+    real *out_t = out + head->query + t * C;
+    for (size_t j = 0; j < head->keys; j += head->key_block) {
+        size_t keys = smaller(head->key_block, head->keys - j);
+        Mask mask = mask_at(s, head, t, j);
+        gemm(scores, stride, NO_TRANS, q + head->query + t * C, C, TRANS, k + head->key + j * C, C, rows, keys, s->D,
+             head->scale, 0);
+        softmax_block(scores, max, sum, out_t, C, s->D, rows, keys, stride, j == 0, &mask);
+        gemm(out_t, C, NO_TRANS, scores, stride, NO_TRANS, v + head->key + j * C, C, rows, s->D, keys, 1, j == 0 ? 0 : 1);
+    }
+    for (size_t r = 0; r < rows; r++) {
+        scale_row(out_t + r * C, 1 / sum[r], s->D);
+        if (lse != NULL) lse[(head->row + t + r) * s->H + head->h] = max[r] + (real)log((double)sum[r]);
+    }
+}
+
+void attention_forward(real *restrict out, real *restrict lse, const real *restrict q, const real *restrict k,
+                       const real *restrict v, const AttentionShape *shape, real *restrict scratch) {
+    size_t longest = 0;
+    for (size_t b = 0; b < shape->B; b++) {
+        size_t T = shape->start[b + 1] - shape->start[b];
+        longest = T > longest ? T : longest;
+    }
+    size_t blocks = (longest + QUERY_BLOCK - 1) / QUERY_BLOCK; /* of the longest; shorter sequences skip the rest */
+#pragma omp parallel for schedule(dynamic)
+    for (size_t unit = 0; unit < shape->B * shape->H * blocks; unit++) {
+        Head head = head_at(shape, unit / (shape->H * blocks), unit / blocks % shape->H);
+        size_t t = unit % blocks * QUERY_BLOCK;
+        if (t >= head.T) continue;
+        forward_block(out, lse, q, k, v, shape, &head, t, scratch + parallel_index() * THREAD_SCRATCH);
+    }
+}
+
+/* One row: from scores s and d_p = d_out . v to  s = P * mask,  d_p = P * (mask * d_p - d_dot)  with P = exp(s - lse). */
+static void backward_row(real *restrict s, real *restrict d_p, size_t keys, real lse, real d_dot, const Mask *mask,
+                         size_t row) {
+    if (mask->threshold == 0) {
+#pragma omp simd
+        for (size_t j = 0; j < keys; j++) {
+            s[j] = exp_real(s[j] - lse);
+            d_p[j] = s[j] * (d_p[j] - d_dot);
+        }
+        return;
+    }
+    uint64_t key = mask->key;
+    uint32_t index = mask->first + (uint32_t)row * mask->keys, threshold = mask->threshold;
+    real scale = mask->scale;
+#pragma omp simd
+    for (size_t j = 0; j < keys; j++) {
+        real prob = exp_real(s[j] - lse), factor = dropout_factor(key, index + (uint32_t)j, threshold, scale);
+        s[j] = prob * factor;
+        d_p[j] = prob * (factor * d_p[j] - d_dot);
+    }
+}
+
+/* Pointers of a backward pass, whole tensors. */
+typedef struct Backward {
+    real *d_q, *d_k, *d_v;
+    const real *d_out, *q, *k, *v, *out, *lse;
+} Backward;
+
+/* d_dot = d_out . out of each row: what the softmax's backward pass subtracts. */
+static void row_dots(real *restrict d_dot, const real *restrict d_out, const real *restrict out, size_t rows, size_t C,
+                     size_t D) {
+    for (size_t r = 0; r < rows; r++) {
+        real dot = 0;
+#pragma omp simd reduction(+ : dot)
+        for (size_t d = 0; d < D; d++) dot += d_out[r * C + d] * out[r * C + d];
+        d_dot[r] = dot;
+    }
+}
+
+/* Query rows t.. against all keys of the head. */
+static void backward_block(const Backward *a, const AttentionShape *s, const Head *head, size_t t, real *restrict scratch) {
+    size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t), stride = head->key_block;
+    real *d_dot = scratch, *scores = d_dot + 2 * QUERY_BLOCK, *d_p = scores + QUERY_BLOCK * KEY_BLOCK;
+    size_t at = head->query + t * C;
+    real add = t == 0 ? 0 : 1; /* the first block of queries overwrites d_k and d_v */
+    row_dots(d_dot, a->d_out + at, a->out + at, rows, C, s->D);
+    for (size_t j = 0; j < head->keys; j += head->key_block) {
+        size_t keys = smaller(head->key_block, head->keys - j), from = head->key + j * C;
+        Mask mask = mask_at(s, head, t, j);
+        gemm(scores, stride, NO_TRANS, a->q + at, C, TRANS, a->k + from, C, rows, keys, s->D, head->scale, 0);
+        gemm(d_p, stride, NO_TRANS, a->d_out + at, C, TRANS, a->v + from, C, rows, keys, s->D, 1, 0);
+        for (size_t r = 0; r < rows; r++) {
+            backward_row(scores + r * stride, d_p + r * stride, keys, a->lse[(head->row + t + r) * s->H + head->h],
+                         d_dot[r], &mask, r);
+        }
+        gemm(a->d_v + from, C, TRANS, scores, stride, NO_TRANS, a->d_out + at, C, keys, s->D, rows, 1, add);
+        gemm(a->d_k + from, C, TRANS, d_p, stride, NO_TRANS, a->q + at, C, keys, s->D, rows, head->scale, add);
+        gemm(a->d_q + at, C, NO_TRANS, d_p, stride, NO_TRANS, a->k + from, C, rows, s->D, keys, head->scale,
+             j == 0 ? 0 : 1);
+    }
+}
+
+void attention_backward(real *restrict d_q, real *restrict d_k, real *restrict d_v, const real *restrict d_out,
+                        const real *restrict q, const real *restrict k, const real *restrict v, const real *restrict out,
+                        const real *restrict lse, const AttentionShape *shape, real *restrict scratch) {
+    Backward a = {d_q, d_k, d_v, d_out, q, k, v, out, lse};
+#pragma omp parallel for schedule(dynamic)
+    for (size_t unit = 0; unit < shape->B * shape->H; unit++) {
+        Head head = head_at(shape, unit / shape->H, unit % shape->H);
+        real *mine = scratch + parallel_index() * THREAD_SCRATCH;
+        for (size_t t = 0; t < head.T; t += QUERY_BLOCK) backward_block(&a, shape, &head, t, mine);
+    }
+}
+
+size_t attention_scratch(size_t D) {
+    (void)D;
+    return THREAD_SCRATCH * parallel_max_threads();
+}
