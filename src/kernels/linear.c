@@ -20,7 +20,7 @@ void linear_backward(real *restrict d_x, real *restrict d_w, real *restrict d_b,
     if (d_x != NULL) {
         gemm(d_x, in, NO_TRANS, d_y, out, NO_TRANS, w, in, rows, in, out, 1, accumulate_x ? 1 : 0);
     }
-    gemm(d_w, in, TRANS, d_y, out, NO_TRANS, x, in, out, in, rows, 1, 1);
+    if (d_w != NULL) gemm(d_w, in, TRANS, d_y, out, NO_TRANS, x, in, out, in, rows, 1, 1);
     if (d_b != NULL) bias_backward(d_b, d_y, rows, out);
 }
 
