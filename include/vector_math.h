@@ -1,5 +1,5 @@
 /* exp and erf for elementwise loops: branch-free bodies the compiler vectorises in float; plain libm in double.
- * Float error bounds in units in the last place (tests/test_vector_math.c tries every float):
+ * Float error bounds in units in the last place (tests/test_vector_math.c goes through the floats):
  *   exp_real   1 ulp, exactly 1 at 0; 0 below -87.33654 (no subnormal results), infinity above 88.72284, NaN for NaN
  *   erf_real   2 ulp, exactly +-1 from |x| = 4 on, odd, NaN for NaN */
 #ifndef VECTOR_MATH_H
