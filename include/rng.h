@@ -40,9 +40,8 @@ uint64_t rng_permute(uint64_t key, uint64_t index, uint64_t count);
  * passes the same uniformity and independence tests as rng_u64 in tests/test_rng.c. */
 static inline uint32_t rng_u32_fast(uint64_t key, uint32_t index) {
     uint32_t x = index * 0x9E3779B9u + (uint32_t)key;
-    x ^= x >> 16;
+    x ^= x >> 16 ^ (uint32_t)(key >> 32); /* before both multiplications: neighbouring keys differ in every bit */
     x *= 0x21F0AAADu;
-    x ^= (uint32_t)(key >> 32);
     x ^= x >> 15;
     x *= 0xD35A2D97u;
     x ^= x >> 15;

@@ -245,15 +245,15 @@ bool io_make_dirs(const char *path, Err *err) {
     char *part = string_join(path, strlen(path), "");
     if (!part) return err_set(err, ERR_FAILED, "%s: no memory", path);
     bool ok = true;
-    for (char *p = part; ok && *p; ) {
+    for (char *p = part; ok && *p;) {
         p += strspn(p, "/");
         p += strcspn(p, "/");
         char end = *p;
         *p = 0;
-        if (*part && mkdir(part, 0777) != 0 && errno != EEXIST && !io_is_dir(part)) {
-            ok = fail_errno(err, part, "cannot create the folder", errno);
-        } else if (*part && !io_is_dir(part)) {
-            ok = err_set(err, ERR_FAILED, "%s: exists and is not a folder", part);
+        int error = *part && mkdir(part, 0777) != 0 ? errno : 0;
+        if (error && !io_is_dir(part)) { /* on a read-only file system an existing folder gives EROFS, not EEXIST */
+            ok = error == EEXIST ? err_set(err, ERR_FAILED, "%s: exists and is not a folder", part)
+                                 : fail_errno(err, part, "cannot create the folder", error);
         }
         *p = end;
     }

@@ -160,16 +160,15 @@ bool threads_self_test(Err *err) {
 void threads_describe(char *buf, size_t size) {
     static const char *const pools[] = {"no threads", "own threads", "OpenMP threads"};
     int pool = openblas_get_parallel ? openblas_get_parallel() : -1;
-    char version[64] = "BLAS";
-    if (openblas_get_config) sscanf(openblas_get_config(), "%31[^ ] %31[^ ]", version, version + 32);
-    if (version[32]) version[strlen(version)] = ' ';
+    char name[32] = "BLAS", version[32] = "of unknown version"; /* the configuration begins "OpenBLAS 0.3.21 " */
+    if (openblas_get_config) sscanf(openblas_get_config(), "%31s %31s", name, version);
     int threads = 1;
 #ifdef _OPENMP
     threads = omp_get_max_threads();
 #endif
     const char *l2 = getenv("OPENBLAS_L2_SIZE");
-    snprintf(buf, size, "%d thread%s of %zu CPUs, %s, kernel %s, %s%s%s", threads, threads == 1 ? "" : "s",
-             affinity_cpus(), version, threads_blas_kernel(),
+    snprintf(buf, size, "%d thread%s of %zu CPUs, %s %s, kernel %s, %s%s%s", threads, threads == 1 ? "" : "s",
+             affinity_cpus(), name, version, threads_blas_kernel(),
              pool >= 0 && pool <= 2 ? pools[pool] : "threads unknown", l2 ? ", OPENBLAS_L2_SIZE=" : "", l2 ? l2 : "");
 }
 

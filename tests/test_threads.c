@@ -1,0 +1,181 @@
+#define _GNU_SOURCE /* sched_setaffinity */
+#include "threads.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include "../src/base/cgroup.h"
+#include "harness.h"
+
+/* Writes text to a file below the test's folder, making the folders on the way. */
+static void put(const char *name, const char *text) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", test_temp_dir(), name);
+    for (char *p = path + strlen(test_temp_dir()) + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        mkdir(path, 0700);
+        *p = '/';
+    }
+    FILE *f = fopen(path, "w");
+    REQUIRE(f != NULL);
+    fputs(text, f);
+    fclose(f);
+}
+
+static size_t quota(const char *cgroup_text) {
+    put("cgroup", cgroup_text);
+    return cgroup_cpu_quota(test_temp_path("cgroup"), test_temp_path("fs"));
+}
+
+static void test_cgroup_v2(void) {
+    put("fs/a/b/cpu.max", "150000 100000\n");
+    put("fs/a/cpu.max", "max 100000\n");
+    CHECK_INT(quota("0::/a/b\n"), 2); /* one and a half rounds up */
+    CHECK_INT(quota("0::/a\n"), 0);
+    CHECK_INT(quota("0::/\n"), 0);
+    put("fs/a/b/cpu.max", "300000 100000\n");
+    CHECK_INT(quota("0::/a/b\n"), 3);
+    put("fs/a/cpu.max", "200000 100000\n");
+    CHECK_INT(quota("0::/a/b\n"), 2); /* the tighter limit is above */
+    put("fs/cpu.max", "50000 100000\n");
+    CHECK_INT(quota("0::/not/below/this/mount\n"), 1); /* as inside a container */
+    put("fs/cpu.max", "nonsense\n");
+    CHECK_INT(quota("0::/\n"), 0);
+}
+
+static void test_cgroup_v1(void) {
+    put("fs/cpu/job/cpu.cfs_quota_us", "400000\n");
+    put("fs/cpu/job/cpu.cfs_period_us", "100000\n");
+    CHECK_INT(quota("9:memory:/x\n4:cpu,cpuacct:/job\n0::/\n"), 4);
+    CHECK_INT(quota("4:cpuacct,cpu:/job\n"), 4);
+    CHECK_INT(quota("4:cpuset:/job\n"), 0);
+    CHECK_INT(quota("4:cpuacct:/job\n"), 0);
+    put("fs/cpu/job/cpu.cfs_quota_us", "-1\n");
+    CHECK_INT(quota("4:cpu:/job\n"), 0);
+    CHECK_INT(quota("no colons at all\n:\n"), 0);
+    CHECK_INT(quota(""), 0);
+    CHECK_INT(cgroup_cpu_quota("/nowhere/at/all", "/nowhere"), 0);
+}
+
+static void test_affinity_limits(void) {
+    unsetenv("OMP_NUM_THREADS");
+    size_t before = threads_available();
+    CHECK(before >= 1);
+    cpu_set_t all, one;
+    REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all)) continue;
+        CPU_SET(cpu, &one);
+        break;
+    }
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    CHECK_INT(threads_available(), 1);
+    REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0);
+    CHECK_INT(threads_available(), before);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    CHECK_INT(threads_available(), 1);
+    setenv("OMP_NUM_THREADS", "1000000", 1);
+    CHECK_INT(threads_available(), before);
+}
+
+static void test_set(void) {
+    CHECK_INT(threads_set(0), threads_available());
+#ifdef _OPENMP
+    CHECK_INT(threads_set(3), 3); /* more than processors is the user's choice */
+    size_t team = 0;
+#pragma omp parallel
+#pragma omp single
+    team = (size_t)omp_get_num_threads();
+    CHECK_INT(team, 3);
+#endif
+    CHECK_INT(threads_set(1), 1);
+}
+
+static void test_self_test(void) {
+    Err err = {0};
+    threads_set(2);
+    CHECK_MSG(threads_self_test(&err), "%s", err.msg);
+    threads_set(4);
+    CHECK_MSG(threads_self_test(&err), "%s", err.msg);
+}
+
+static void test_describe(void) {
+    char text[256];
+    threads_set(2);
+    threads_describe(text, sizeof text);
+    CHECK_STR_CONTAINS(text, threads_blas_kernel());
+    CHECK_STR_CONTAINS(text, "thread");
+    char tiny[8];
+    threads_describe(tiny, sizeof tiny);
+    CHECK(strlen(tiny) == 7); /* cut, not overrun */
+}
+
+static void test_peak_rss(void) {
+    enum { SIZE = 64 << 20 };
+    size_t before = threads_peak_rss();
+    volatile char *block = malloc(SIZE);
+    REQUIRE(block != NULL);
+    for (size_t i = 0; i < SIZE; i += 4096) block[i] = 1;
+    size_t after = threads_peak_rss();
+    free((void *)(uintptr_t)block);
+    CHECK_MSG(before > 0 && after >= before + SIZE * 9 / 10 && after < before + (size_t)2 * SIZE, "%zu then %zu", before,
+              after);
+}
+
+/* What the test report_kernel prints in a fresh process with the kernel variable set so. */
+static void kernel_with(char *out, size_t size, const char *coretype) {
+    char command[256];
+    snprintf(command, sizeof command, "OPENBLAS_CORETYPE=%s TEST_NO_FORK=1 /proc/%ld/exe threads/report_kernel", coretype,
+             (long)getpid());
+    FILE *f = popen(command, "r");
+    REQUIRE(f != NULL);
+    size_t n = fread(out, 1, size - 1, f);
+    out[n] = 0;
+    pclose(f);
+}
+
+static void test_report_kernel(void) {
+    const char *warning = threads_warning();
+    printf("    kernel %s; %s\n", threads_blas_kernel(), warning ? warning : "no warning");
+    CHECK(threads_blas_kernel()[0] != 0);
+}
+
+static void test_kernel_is_chosen_and_a_cap_is_named(void) {
+    char chosen[4096], capped[4096];
+    kernel_with(chosen, sizeof chosen, "");
+    kernel_with(capped, sizeof capped, "Prescott");
+    CHECK_STR_CONTAINS(chosen, "1 passed, 0 failed");
+    CHECK_STR_CONTAINS(capped, "1 passed, 0 failed");
+    if (!strstr(capped, "kernel Prescott")) test_skip("this BLAS takes no kernel from OPENBLAS_CORETYPE");
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2")) test_skip("this processor has no faster kernel than Prescott");
+    CHECK_STR_CONTAINS(capped, "OPENBLAS_CORETYPE chooses a slower BLAS kernel");
+    CHECK(strstr(chosen, "slower") == NULL && strstr(chosen, "Prescott") == NULL);
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        CHECK(strstr(chosen, "kernel Haswell") == NULL && strstr(chosen, "kernel Zen") == NULL);
+    }
+#endif
+}
+
+const Test tests_threads[] = {
+    {"cgroup_v2", test_cgroup_v2, 0},
+    {"cgroup_v1", test_cgroup_v1, 0},
+    {"affinity_limits", test_affinity_limits, 0},
+    {"set", test_set, 0},
+    {"self_test", test_self_test, 0},
+    {"describe", test_describe, 0},
+    {"peak_rss", test_peak_rss, 0},
+    {"report_kernel", test_report_kernel, 0},
+    {"kernel_is_chosen_and_a_cap_is_named", test_kernel_is_chosen_and_a_cap_is_named, 0},
+    {0},
+};
