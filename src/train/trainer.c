@@ -1,0 +1,205 @@
+#include "trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "elementwise.h"
+#include "encoder.h"
+#include "lr_schedule.h"
+#include "mlm_head.h"
+#include "optimizer.h"
+#include "stop_signal.h"
+#include "trainer_internal.h"
+
+/* First tensor of a block with a value that is not finite; NULL if there is none. */
+static const char *first_nonfinite(const real *block, const ParamTable *table) {
+    for (size_t i = 0; i < table->count; i++) {
+        const Tensor *t = &table->items[i];
+        if (vec_first_nonfinite(block + t->offset, t->count) < t->count) return t->name;
+    }
+    return NULL;
+}
+
+static bool fail_nonfinite(const Trainer *t, const StepStats *s, Err *err) {
+    const char *what = "weight", *name = first_nonfinite(t->weights.block, &t->table);
+    if (!name) {
+        what = "gradient";
+        name = first_nonfinite(t->grads.block, &t->table);
+    }
+    return err_set(err, ERR_NONFINITE, "step %" PRIu64 ": loss %g, gradient norm %g at learning rate %g; first tensor that is not "
+                   "finite: %s of %s. The checkpoints saved before are untouched; lower optimizer.lr, or set optimizer.clip",
+                   t->state.step + 1, s->loss, s->grad_norm, s->lr, name ? what : "none", name ? name : "none");
+}
+
+double trainer_gradients(Trainer *t, uint64_t first, size_t count, size_t masked) {
+    const ModelConfig *model = &t->config.model;
+    double loss_sum = 0;
+    vec_zero(t->grads.block, t->table.block_reals);
+    for (size_t done = 0; done < count; done += t->micro_batch) {
+        size_t size = count - done < t->micro_batch ? count - done : t->micro_batch;
+        if (batch_fill_train(&t->batch, t->train, &t->plan, first + done, size) == 0) continue; /* nothing to predict */
+        encoder_forward(&t->acts, &t->weights, model, &t->batch);
+        loss_sum += mlm_head_loss_backward(&t->acts, &t->grads, &t->weights, model, &t->batch, 1 / (double)masked);
+        encoder_backward(&t->acts, &t->grads, &t->weights, model, &t->batch);
+    }
+    return loss_sum;
+}
+
+bool trainer_step(Trainer *t, StepStats *out, Err *err) {
+    TrainState *state = &t->state;
+    const OptimizerConfig *optimizer = &t->config.optimizer;
+    StepStats s = {.sequences = budget_next_count(&t->budget, state)};
+    batch_count(&s.tokens, &s.masked, t->train, &t->plan, state->sample, s.sequences);
+    s.lr = lr_schedule(&t->config.schedule, optimizer->lr, budget_progress(&t->budget, state, s.sequences, s.tokens));
+
+    if (s.masked > 0) { /* else there is nothing to learn from: the step counts, the weights stay */
+        double loss_sum = trainer_gradients(t, state->sample, s.sequences, s.masked);
+        s.loss = loss_sum / (double)s.masked;
+        s.grad_norm = optimizer_grad_norm(t->grads.block, &t->table);
+        if (!isfinite(s.loss) || !isfinite(s.grad_norm)) return fail_nonfinite(t, &s, err);
+        optimizer_step(t->weights.block, t->adam_m, t->adam_v, t->grads.block, &t->table, optimizer, s.lr,
+                       optimizer_clip_scale(s.grad_norm, optimizer->clip), state->step + 1);
+        state->window_loss += loss_sum;
+        state->window_masked += s.masked;
+    }
+    state->step++;
+    state->sample += s.sequences;
+    state->tokens += s.tokens;
+    *out = s;
+    return true;
+}
+
+/* On held-out text, into *line; keeps best.ckpt. */
+static bool evaluate(Trainer *t, Metrics *line, Err *err) {
+    MlmScore score;
+    t->acts.mode = ACTS_INFERENCE; /* no dropout; the training layout has every buffer an inference needs */
+    evaluation_mlm(&score, &t->acts, &t->batch, &t->weights, &t->config.model, t->valid, &t->plan,
+                   t->config.train.eval_sequences);
+    t->acts.mode = ACTS_TRAINING;
+    double entropy = t->manifest.valid.unigram_entropy;
+    line->evaluated = true;
+    line->valid_loss = score.loss;
+    line->valid_ppl = score.perplexity;
+    line->unigram_entropy = entropy;
+    log_info("step %" PRIu64 "  held-out loss %.4f nats, perplexity %.2f, on %zu masked tokens of %zu sequences; %.3f nats %s "
+             "the unigram entropy %.3f", t->state.step, score.loss, score.perplexity, score.masked, score.sequences,
+             fabs(entropy - score.loss), score.loss <= entropy ? "below" : "ABOVE", entropy);
+    if (!isfinite(score.loss)) {
+        StepStats s = {.loss = score.loss, .lr = line->lr, .grad_norm = line->grad_norm};
+        return fail_nonfinite(t, &s, err);
+    }
+    if (!(score.loss < t->state.best_valid_loss)) return true;
+    t->state.best_valid_loss = score.loss;
+    t->state.best_step = t->state.step;
+    return trainer_save_best(t, err);
+}
+
+static Metrics metrics_line(const Trainer *t, const StepStats *s) {
+    const TrainState *state = &t->state;
+    return (Metrics){
+        .step = state->step,
+        .epoch = (double)state->sample / (double)state->dataset_sequences,
+        .tokens = state->tokens,
+        .loss = state->window_masked ? state->window_loss / (double)state->window_masked : 0,
+        .lr = s->lr,
+        .grad_norm = s->grad_norm,
+        .tokens_per_s = t->window_s > 0 ? (double)t->window_tokens / t->window_s : 0,
+        .elapsed_s = state->elapsed_s,
+    };
+}
+
+static bool is_due(uint64_t step, size_t every) {
+    return every > 0 && step % every == 0;
+}
+
+/* Metrics, evaluation and checkpoints of the step just made. *saved: last.ckpt holds it. */
+static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
+    const TrainConfig *train = &t->config.train;
+    uint64_t step = t->state.step;
+    bool ends = budget_spent(&t->budget, &t->state);
+    bool evaluates = t->valid && (ends || is_due(step, train->eval_every));
+    *saved = false;
+    if (ends || evaluates || is_due(step, train->log_every)) {
+        Metrics line = metrics_line(t, s);
+        log_info("step %" PRIu64 "  epoch %.3f  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s", step, line.epoch, line.loss,
+                 line.lr, line.grad_norm, line.tokens_per_s);
+        t->state.window_loss = 0;
+        t->state.window_masked = 0;
+        t->window_s = 0;
+        t->window_tokens = 0;
+        if (evaluates && !evaluate(t, &line, err)) return false;
+        if (!run_log_write(&t->log, &line, err)) return false;
+    }
+    bool keeps = is_due(step, t->config.checkpoint.every);
+    if (!ends && !evaluates && !keeps) return true;
+    *saved = true;
+    return trainer_save_last(t, err) && (!keeps || trainer_keep_step(t, err));
+}
+
+static bool fail_signal(const Trainer *t, int number, Err *err) {
+    const char *name = number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
+    return err_set(err, ERR_SIGNAL, "stopped by %s after step %" PRIu64 "; saved in %s/last.ckpt, continue with --resume", name,
+                   t->state.step, t->config.run_dir);
+}
+
+static void show_progress(const Trainer *t, Progress *progress, double share_before, const StepStats *s, double seconds) {
+    char detail[128];
+    snprintf(detail, sizeof detail, "step %" PRIu64 "  loss %.3f  lr %.2e  %.0f tokens/s", t->state.step, s->loss, s->lr,
+             (double)s->tokens / seconds);
+    progress_update(progress, budget_consumed(&t->budget, &t->state) - share_before, detail);
+}
+
+static bool run_steps(Trainer *t, Err *err) {
+    double share_before = budget_consumed(&t->budget, &t->state);
+    Progress *progress = progress_start("training", 1 - share_before);
+    StopSignal signals;
+    stop_signal_install(&signals);
+    bool ok = true;
+    t->started_s = trainer_now_s() - t->state.elapsed_s;
+    while (ok && !budget_spent(&t->budget, &t->state)) {
+        StepStats s;
+        bool saved = false;
+        double begin = trainer_now_s();
+        ok = trainer_step(t, &s, err);
+        if (!ok) break;
+        double end = trainer_now_s();
+        t->window_s += end - begin;
+        t->window_tokens += s.tokens;
+        t->state.elapsed_s = end - t->started_s;
+        show_progress(t, progress, share_before, &s, end - begin);
+        ok = finish_step(t, &s, &saved, err);
+        int number = stop_signal_caught();
+        if (ok && number && !budget_spent(&t->budget, &t->state)) {
+            ok = (saved || trainer_save_last(t, err)) && fail_signal(t, number, err);
+        }
+    }
+    stop_signal_restore(&signals);
+    progress_finish(progress);
+    return ok;
+}
+
+/* What the end of a run should make its user look at. */
+static void log_summary(const Trainer *t) {
+    const TrainState *s = &t->state;
+    log_info("done: %" PRIu64 " steps, %.2f epochs, %" PRIu64 " tokens, %.0f s of training; %s/last.ckpt", s->step,
+             (double)s->sample / (double)s->dataset_sequences, s->tokens, s->elapsed_s, t->config.run_dir);
+    if (!t->valid || !isfinite(s->best_valid_loss)) return;
+    double entropy = t->manifest.valid.unigram_entropy;
+    log_info("best held-out loss %.4f nats at step %" PRIu64 ": %s/best.ckpt", s->best_valid_loss, s->best_step,
+             t->config.run_dir);
+    if (s->best_valid_loss > entropy - 1) {
+        log_warn("the held-out loss ends %.2f nats from the unigram entropy %.2f: the model knows little more than word "
+                 "frequencies; train longer or at another rate", fabs(entropy - s->best_valid_loss), entropy);
+    }
+}
+
+bool trainer_pretrain(const Config *config, ResumeMode resume, Err *err) {
+    Trainer trainer;
+    if (!trainer_create(&trainer, config, resume, err)) return false;
+    bool ok = run_steps(&trainer, err);
+    if (ok) log_summary(&trainer);
+    trainer_destroy(&trainer);
+    return ok;
+}
