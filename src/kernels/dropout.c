@@ -61,16 +61,15 @@ static void forward_row(const Residual *a, size_t row, uint64_t key, uint32_t in
     }
 }
 
-/* The same without randomness. */
+/* The same without randomness.  One expression an element: r may be x or branch. */
 static void forward_row_kept(const Residual *a, size_t row, const real *restrict bias) {
     size_t C = a->C;
     real *r = a->r + row * C;
-    const real *branch = a->branch + row * C;
-    for (size_t c = 0; c < C; c++) r[c] = branch[c] + (bias != NULL ? bias[c] : 0);
-    if (a->x == NULL) return;
-    const real *x = a->x + row * C;
+    const real *branch = a->branch + row * C, *x = a->x != NULL ? a->x + row * C : NULL;
 #pragma omp simd
-    for (size_t c = 0; c < C; c++) r[c] += x[c];
+    for (size_t c = 0; c < C; c++) {
+        r[c] = (x != NULL ? x[c] : 0) + (branch[c] + (bias != NULL ? bias[c] : 0));
+    }
 }
 
 void residual_dropout_forward(real *r, const real *x, const real *branch, const real *restrict bias,

@@ -6,9 +6,6 @@
 
 #include "parallel.h"
 
-/* Multiply-adds below which a product runs on the calling thread. */
-static const size_t SERIAL_MULTIPLY_ADDS = 2000000;
-
 typedef struct Product {
     real *c;
     const real *a, *b;
@@ -74,7 +71,7 @@ void gemm(real *c, size_t ldc, Trans trans_a, const real *a, size_t lda, Trans t
     assert(ldc >= n && lda >= (trans_a == TRANS ? m : k) && ldb >= (trans_b == TRANS ? k : n));
     Product p = {c, a, b, ldc, lda, ldb, trans_a, trans_b, k, alpha, beta};
     size_t threads = parallel_max_threads();
-    if (threads == 1 || (double)m * (double)n * (double)k < (double)SERIAL_MULTIPLY_ADDS) {
+    if (threads == 1 || (double)m * (double)n * (double)k < PARALLEL_MIN_MULTIPLY_ADDS) {
         gemm_serial(&p, m, n);
         return;
     }

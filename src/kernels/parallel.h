@@ -12,6 +12,9 @@
 /* Elementwise work below this many elements is done by the calling thread: waking the team costs more. */
 enum { PARALLEL_MIN = 32768 };
 
+/* The same for matrix products, in multiply-adds. */
+enum { PARALLEL_MIN_MULTIPLY_ADDS = 2000000 };
+
 /* Elements of a cache line of floats: parts are cut at multiples of it, so that no two threads write one line. */
 enum { PARALLEL_ALIGN = 16 };
 

@@ -15,7 +15,7 @@ static size_t column_parts(size_t units, size_t cols) {
 void seq_project_forward(real *restrict y, const real *restrict x, const real *restrict proj, size_t proj_stride,
                          const size_t *restrict start, size_t B, size_t G, size_t P, size_t N, size_t C) {
     size_t width = C / G, parts = column_parts(B * G, width);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t unit = 0; unit < B * G * parts; unit++) {
         size_t b = unit / (G * parts), g = unit / parts % G;
         Range cols = range_part(width, unit % parts, parts, PARALLEL_ALIGN);
@@ -29,7 +29,7 @@ static void backward_x(real *restrict d_x, const real *restrict d_y, const real 
                        const size_t *restrict start, size_t B, size_t G, size_t P, size_t N, size_t C,
                        int accumulate_x) {
     size_t width = C / G, parts = column_parts(B * G, width);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t unit = 0; unit < B * G * parts; unit++) {
         size_t b = unit / (G * parts), g = unit / parts % G;
         Range cols = range_part(width, unit % parts, parts, PARALLEL_ALIGN);
@@ -71,7 +71,7 @@ static void backward_proj(real *restrict d_proj, const real *restrict d_y, const
             break;
         }
     }
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t unit = 0; unit < G * row_parts * col_parts; unit++) {
         size_t g = unit / (row_parts * col_parts);
         Range rows = range_part(P, unit / col_parts % row_parts, row_parts, PARALLEL_ALIGN);
