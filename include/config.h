@@ -11,6 +11,9 @@
 
 enum { CONFIG_MAX_LAYERS = 128 };
 
+/* Default of model.proj_init_std: that of every other weight, as fairseq's Linformer has it in force. */
+#define CONFIG_PROJ_INIT_STD 0.02
+
 typedef enum Scope { SCOPE_HEAD, SCOPE_LAYER, SCOPE_MODEL } Scope;
 typedef enum Projection { PROJECTION_LINEAR, PROJECTION_FIXED } Projection;
 typedef enum AttentionKind { ATTENTION_LINFORMER, ATTENTION_FULL } AttentionKind;
@@ -18,7 +21,8 @@ typedef enum NormPlace { NORM_POST, NORM_PRE } NormPlace;
 
 typedef struct ModelConfig {
     size_t n;                      /* longest sequence, `<s>` included */
-    size_t k[CONFIG_MAX_LAYERS];   /* projected length of each layer; the key takes one number or a list; 1 <= k <= n */
+    size_t k[CONFIG_MAX_LAYERS];   /* projected length of each layer, 1 <= k <= n; the key takes one number or a list.  Not
+                                      checked against n and not used under full attention. */
     Scope scope;                   /* which heads and layers share one projection (`sharing`) */
     bool tie_kv;                   /* E = F (`sharing`) */
     Projection projection;
@@ -28,7 +32,7 @@ typedef struct ModelConfig {
     double attention_dropout;      /* attention probabilities */
     double proj_init_std;          /* standard deviation of E and F at initialisation; fixed projections use 1/sqrt(k) */
     NormPlace norm;
-    size_t vocab;                  /* not a key: pieces of the tokenizer (or tokenizer.vocab_size before it exists) */
+    size_t vocab;                  /* not a key: tokenizer.vocab_size after loading; config_set_vocab once a tokenizer is read */
 } ModelConfig;
 
 typedef enum TokenizerType { TOKENIZER_UNIGRAM, TOKENIZER_BPE } TokenizerType;
@@ -41,12 +45,23 @@ typedef struct TokenizerConfig {
 } TokenizerConfig;
 
 typedef struct PathList {
-    char **items;                  /* resolved paths, globs expanded, sorted within each glob */
+    char **items;                  /* existing files, sorted within each glob */
     size_t count;
 } PathList;
 
+typedef struct Glob {
+    char *pattern;                 /* absolute once loaded from a file or an override */
+    char *place;                   /* where it was written, for messages: "file:line:column" */
+} Glob;
+
+typedef struct GlobList {
+    Glob *items;
+    size_t count;
+} GlobList;
+
 typedef struct DataConfig {
-    PathList train, valid;         /* text shards; globs relative to the file that names them */
+    GlobList train_globs, valid_globs; /* keys `train`, `valid`: text shards, relative to the file that names them */
+    PathList train, valid;         /* their files; empty until config_resolve_data */
     char *tokens;                  /* folder of the prepared token shards and their manifest */
 } DataConfig;
 
@@ -56,7 +71,7 @@ typedef struct TrainConfig {
     BudgetUnit budget_unit;        /* which one of steps, epochs, tokens, hours is given */
     double budget;                 /* in that unit, > 0; the schedule ends exactly there */
     size_t batch;                  /* sequences an update */
-    size_t micro_batch;            /* sequences at a time; 0: batch */
+    size_t micro_batch;            /* sequences at a time, at most batch; 0: batch.  Where not given, as many as make 8192 tokens */
     size_t threads;                /* 0: all this process may use */
     uint64_t seed;
     double mask_rate;              /* share of real tokens to predict */
@@ -93,6 +108,7 @@ typedef struct CheckpointConfig {
 
 typedef struct Config {
     char *path;                    /* the file it came from */
+    char *notes;                   /* lines worth logging: keys given here that this model or optimizer does not use; or NULL */
     char *run_dir;                 /* `run`: folder of the run's outputs */
     ModelConfig model;
     TokenizerConfig tokenizer;
@@ -104,20 +120,42 @@ typedef struct Config {
 } Config;
 
 /* Reads `path` (with its `extends` chain, nearest wins), then applies overrides "section.key=value" in order, then checks
- * every rule that spans keys.  Relative paths in a file are relative to that file; in overrides to the working folder.
- * Fails with ERR_CONFIG and "file:line:column: ..." (or "override 'a.b=c': ...").  *out is then empty. */
+ * every rule that spans keys.  Globs of data.train and data.valid are relative to the file that names them, in overrides
+ * to the working folder; run, tokenizer.model and data.tokens are always relative to the working folder.  No text file
+ * is looked for: see config_resolve_data.  Fails with ERR_CONFIG and "file:line:column: section.key = value: ..." (or
+ * "override 'a.b=c': ..."); *out is then empty. */
 bool config_load(Config *out, const char *path, const char *const *overrides, size_t override_count, Err *err);
 void config_free(Config *config); /* accepts a zeroed Config */
 
-/* The resolved configuration as YAML; reading it back gives the same Config.  malloc'd, caller frees. */
+/* Finds the files of data.train (which must be given) and data.valid; for commands that read text.  ERR_CONFIG when a
+ * glob matches no file, or a file is named twice or is both in train and in valid. May be called again. */
+bool config_resolve_data(Config *config, Err *err);
+
+/* The same for one list, e.g. only data.valid; `key` is its name in messages.  An empty list gives an empty list. */
+bool config_expand_globs(PathList *out, const GlobList *globs, const char *key, Err *err);
+void config_paths_free(PathList *paths);
+
+/* Records how many pieces the tokenizer in use has, in model.vocab and tokenizer.vocab_size, so that the written
+ * configuration holds it. */
+void config_set_vocab(Config *config, size_t pieces);
+
+/* The resolved configuration as YAML: every key, globs as patterns.  Reading it back, by config_from_yaml or as a file by
+ * config_load, gives the same Config (notes and expanded files apart).  malloc'd, caller frees; NULL without memory. */
 char *config_to_yaml(const Config *config);
 
-/* Parses what config_to_yaml wrote, from memory (a checkpoint's header); `name` is used in messages. Paths are not globbed
- * nor checked for existence. */
+/* Parses what config_to_yaml wrote, from memory (a checkpoint's header); `name` is used in messages and becomes `path`. */
 bool config_from_yaml(Config *out, const char *yaml, const char *name, Err *err);
 
-/* Writes the reference of every key (name, type, range, default, meaning) to a stream; the same table as the parser. */
+/* The keys whose values differ, one "section.key: a -> b" a line; "" if none.  malloc'd; NULL without memory. */
+char *config_differences(const Config *a, const Config *b);
+
+/* Writes the reference of every key (name, values, default, meaning) to a stream; the same table as the parser. */
 void config_write_help(void *stream); /* FILE * */
+
+/* Path of the key at `index` of that table ("model.n"), NULL past the last; and its value as YAML, malloc'd ("" if none,
+ * NULL without memory or for an unknown path). */
+const char *config_key_path(size_t index);
+char *config_key_value(const Config *config, const char *path);
 
 /* Short words for messages and reports, e.g. "headwise", "kv", "scope: head, tie_kv: true". */
 const char *config_sharing_name(const ModelConfig *model);

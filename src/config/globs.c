@@ -1,0 +1,145 @@
+/* Globs of text shards: joining them to a folder, and finding their files. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "loader.h"
+
+char *path_expand_home(const char *path) {
+    const char *home = getenv("HOME");
+    if (path[0] != '~' || path[1] != '/' || !home) return strdup(path);
+    size_t size = strlen(home) + strlen(path);
+    char *full = malloc(size);
+    if (full) snprintf(full, size, "%s%s", home, path + 1);
+    return full;
+}
+
+char *glob_join(const char *folder, const char *pattern) {
+    size_t length = strlen(folder);
+    for (;;) { /* the folder has no links in it, so ../ is its parent in the text too */
+        while (length > 0 && folder[length - 1] == '/') length--;
+        if (strncmp(pattern, "./", 2) == 0) {
+            pattern += 2;
+        } else if (strncmp(pattern, "../", 3) == 0) {
+            pattern += 3;
+            while (length > 0 && folder[length - 1] != '/') length--;
+        } else {
+            break;
+        }
+        while (*pattern == '/') pattern++;
+    }
+    char *full = malloc(2 * length + strlen(pattern) + 2);
+    if (!full) return NULL;
+    char *end = full;
+    for (size_t i = 0; i < length; i++) {
+        if (strchr("*?[\\", folder[i])) *end++ = '\\';
+        *end++ = folder[i];
+    }
+    *end++ = '/';
+    strcpy(end, pattern);
+    return full;
+}
+
+void config_paths_free(PathList *paths) {
+    for (size_t i = 0; i < paths->count; i++) free(paths->items[i]);
+    free(paths->items);
+    *paths = (PathList){0};
+}
+
+static int compare_paths(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool fail_glob(const Glob *glob, const char *key, Err *err, const char *reason) {
+    return err_set(err, ERR_CONFIG, "%.500s: %s = %.200s: %s", glob->place, key, glob->pattern, reason);
+}
+
+/* Appends the glob's files, sorted by bytes so that the order does not depend on the locale. */
+static bool append_matches(PathList *out, const Glob *glob, const char *key, const glob_t *found, Err *err) {
+    char **items = realloc(out->items, (out->count + found->gl_pathc) * sizeof *items);
+    if (!items) return fail_memory(err);
+    out->items = items;
+    size_t first = out->count;
+    for (size_t i = 0; i < found->gl_pathc; i++) {
+        const char *path = found->gl_pathv[i];
+        struct stat st;
+        if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) continue;
+        items[out->count] = strdup(path);
+        if (!items[out->count]) return fail_memory(err);
+        out->count++;
+    }
+    if (out->count == first) return fail_glob(glob, key, err, "names only folders: wanted files, e.g. folder/*.txt");
+    qsort(items + first, out->count - first, sizeof *items, compare_paths);
+    return true;
+}
+
+static bool expand_glob(PathList *out, const Glob *wanted, const char *key, Err *err) {
+    glob_t found = {0};
+    int status = glob(wanted->pattern, GLOB_NOSORT, NULL, &found);
+    bool ok;
+    if (status == GLOB_NOSPACE) ok = fail_memory(err);
+    else if (status == GLOB_ABORTED) ok = fail_glob(wanted, key, err, "a folder in it cannot be read");
+    else if (status != 0 || found.gl_pathc == 0) ok = fail_glob(wanted, key, err, "no file matches");
+    else ok = append_matches(out, wanted, key, &found, err);
+    globfree(&found);
+    return ok;
+}
+
+/* The first of the sorted paths that occurs twice, or NULL. */
+static const char *find_repeated(char **paths, size_t count) {
+    qsort(paths, count, sizeof *paths, compare_paths);
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(paths[i - 1], paths[i]) == 0) return paths[i];
+    }
+    return NULL;
+}
+
+/* A file that is read twice counts double, one in both lists makes the held-out loss worthless. */
+static bool check_repeated(const PathList *a, const PathList *b, const char *message, Err *err) {
+    size_t count = a->count + b->count;
+    PathList real = {calloc(count + 1, sizeof *real.items), 0};
+    bool ok = real.items != NULL;
+    for (size_t i = 0; ok && i < count; i++) {
+        const char *path = i < a->count ? a->items[i] : b->items[i - a->count];
+        char *resolved = realpath(path, NULL); /* links and ../ may spell one file in two ways */
+        real.items[i] = resolved ? resolved : strdup(path);
+        ok = real.items[i] != NULL;
+        if (ok) real.count++;
+    }
+    if (!ok) {
+        fail_memory(err);
+    } else {
+        const char *repeated = find_repeated(real.items, real.count);
+        if (repeated) ok = err_set(err, ERR_CONFIG, "%.500s: %s", repeated, message);
+    }
+    config_paths_free(&real);
+    return ok;
+}
+
+bool config_expand_globs(PathList *out, const GlobList *globs, const char *key, Err *err) {
+    static const PathList none = {0};
+    char message[128];
+    bool ok = true;
+    *out = (PathList){0};
+    for (size_t i = 0; ok && i < globs->count; i++) ok = expand_glob(out, &globs->items[i], key, err);
+    snprintf(message, sizeof message, "named twice by %s: make the globs disjoint", key);
+    ok = ok && check_repeated(out, &none, message, err);
+    if (!ok) config_paths_free(out);
+    return ok;
+}
+
+bool config_resolve_data(Config *config, Err *err) {
+    DataConfig *data = &config->data;
+    config_paths_free(&data->train);
+    config_paths_free(&data->valid);
+    if (data->train_globs.count == 0) {
+        return err_set(err, ERR_CONFIG, "%.500s: data.train is missing: wanted the text shards, e.g. data: {train: text/*.txt}",
+                       config->path);
+    }
+    return config_expand_globs(&data->train, &data->train_globs, "data.train", err) &&
+           config_expand_globs(&data->valid, &data->valid_globs, "data.valid", err) &&
+           check_repeated(&data->train, &data->valid,
+                          "named by data.train and by data.valid: keep held-out text out of training", err);
+}

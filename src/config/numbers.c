@@ -1,0 +1,96 @@
+#include "numbers.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* strtod and printf follow the decimal comma of a host program's locale; configs always use the dot */
+static locale_t c_locale_enter(locale_t *previous) {
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    *previous = c ? uselocale(c) : (locale_t)0;
+    return c;
+}
+
+static void c_locale_leave(locale_t c, locale_t previous) {
+    if (!c) return;
+    uselocale(previous);
+    freelocale(c);
+}
+
+static const char *skip_digits(const char *p) {
+    while (*p >= '0' && *p <= '9') p++;
+    return p;
+}
+
+static const char *skip_sign(const char *p) {
+    return *p == '+' || *p == '-' ? p + 1 : p;
+}
+
+/* digits of the fraction that are not trailing zeros */
+static size_t significant_length(const char *fraction, const char *end) {
+    while (end > fraction && end[-1] == '0') end--;
+    return (size_t)(end - fraction);
+}
+
+NumberFault number_read(double *out, const char *text, bool integer) {
+    const char *whole = skip_sign(text);
+    const char *p = skip_digits(whole);
+    size_t whole_digits = (size_t)(p - whole);
+    bool has_dot = *p == '.', has_exponent = false;
+    const char *fraction = has_dot ? p + 1 : p;
+    p = skip_digits(fraction);
+    const char *fraction_end = p;
+    if (whole_digits == 0 && fraction_end == fraction) return NUMBER_NOT_A_NUMBER;
+    long exponent = 0;
+    if (*p == 'e' || *p == 'E') {
+        const char *digits = skip_sign(p + 1);
+        exponent = strtol(p + 1, NULL, 10); /* saturates, which is still out of every range */
+        p = skip_digits(digits);
+        if (p == digits) return NUMBER_NOT_A_NUMBER;
+        has_exponent = true;
+    }
+    if (*p == '_' && !has_dot && !has_exponent) return NUMBER_UNDERSCORE;
+    if (*p != '\0') return NUMBER_NOT_A_NUMBER;
+    if (whole_digits > 1 && whole[0] == '0') return NUMBER_LEADING_ZERO;
+    if (integer && (has_dot || has_exponent)) {
+        long needed = (long)significant_length(fraction, fraction_end);
+        if (!has_exponent || exponent < needed) return NUMBER_NOT_INTEGER;
+    }
+    locale_t previous, c = c_locale_enter(&previous);
+    double value = strtod(text, NULL);
+    c_locale_leave(c, previous);
+    if (!isfinite(value)) return NUMBER_TOO_LARGE;
+    *out = value + 0.0; /* -0 becomes 0 */
+    return NUMBER_OK;
+}
+
+/* "1e-06" -> "1.0e-6" */
+static void tidy_exponent(char *out, size_t size, const char *text) {
+    const char *e = strchr(text, 'e');
+    if (!e) {
+        snprintf(out, size, "%s", text);
+        return;
+    }
+    const char *digits = e + 2; /* printf always writes the sign */
+    while (digits[0] == '0' && digits[1] != '\0') digits++;
+    int mantissa = (int)(e - text);
+    bool has_dot = memchr(text, '.', (size_t)mantissa) != NULL;
+    snprintf(out, size, "%.*s%se%c%s", mantissa, text, has_dot ? "" : ".0", e[1], digits);
+}
+
+void number_write(char *out, size_t size, double value) {
+    char text[64];
+    locale_t previous, c = c_locale_enter(&previous);
+    if (value == floor(value) && fabs(value) < 1e15) {
+        snprintf(text, sizeof text, "%.0f", value);
+    } else {
+        for (int precision = 1; precision <= 17; precision++) {
+            snprintf(text, sizeof text, "%.*g", precision, value);
+            if (strtod(text, NULL) == value) break;
+        }
+    }
+    c_locale_leave(c, previous);
+    tidy_exponent(out, size, text);
+}
