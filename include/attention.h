@@ -22,6 +22,8 @@ typedef struct AttentionShape {
 /* out = dropout(softmax(q k^T / sqrt(D))) v     per sequence and head
  * q, out (total,C), out overwritten   k, v (total_keys,C)   lse (total,H) overwritten: log-sum-exp of each row of scores,
  * kept for the backward pass instead of the probabilities.  lse may be NULL (inference).
+ * The probability of query t and key j of head h is dropped by element (t % 1024) * keys + j under the key
+ * rng_key(dropout_key(seq_key, layer, SITE_PROBABILITIES), RNG_DROPOUT, h, t / 1024).
  * Works on blocks of queries and keys with a running maximum: T x P probabilities never exist.  scratch:
  * attention_scratch(shape) reals.  Parallel over (sequence, head, block of queries). */
 void attention_forward(real *restrict out, real *restrict lse, const real *restrict q, const real *restrict k,
