@@ -1,5 +1,6 @@
-/* The configuration of every command: plain structs, filled from YAML by src/config/config.c through one table that parses,
- * checks, documents (`linformer help config`) and prints them.  Members have the names of their keys. */
+/* The configuration of every command: plain structs, filled from YAML by src/config/config.c
+ * through one table that parses, checks, documents (`linformer help config`) and prints them.
+ * Members have the names of their keys. */
 #ifndef CONFIG_H
 #define CONFIG_H
 
@@ -11,7 +12,8 @@
 
 enum { CONFIG_MAX_LAYERS = 128 };
 
-/* Default of model.proj_init_std: that of every other weight, as fairseq's Linformer has it in force. */
+/* Default of model.proj_init_std: that of every other weight, as fairseq's Linformer has it in
+ * force. */
 #define CONFIG_PROJ_INIT_STD 0.02
 
 typedef enum Scope { SCOPE_HEAD, SCOPE_LAYER, SCOPE_MODEL } Scope;
@@ -21,24 +23,25 @@ typedef enum NormPlace { NORM_POST, NORM_PRE } NormPlace;
 
 typedef struct ModelConfig {
     size_t n;                      /* longest sequence, `<s>` included */
-    size_t k[CONFIG_MAX_LAYERS];   /* projected length of each layer, 1 <= k <= n; the key takes one number or a list.  Not
-                                      checked against n and not used under full attention. */
+    /* projected length of each layer, 1 <= k <= n; the key takes one number or a list.  Under full
+     * attention it is not used and not checked against n. */
+    size_t k[CONFIG_MAX_LAYERS];
     Scope scope;                   /* which heads and layers share one projection (`sharing`) */
     bool tie_kv;                   /* E = F (`sharing`) */
     Projection projection;
     AttentionKind attention;
     size_t layers, width, heads, ffn; /* heads divides width */
-    double dropout;                /* embeddings, attention output, feed-forward output; 0 <= p < 1 */
+    double dropout;                /* embeddings, attention output, ffn output; 0 <= p < 1 */
     double attention_dropout;      /* attention probabilities */
-    double proj_init_std;          /* standard deviation of E and F at initialisation; fixed projections use 1/sqrt(k) */
+    double proj_init_std;          /* of E and F; fixed projections use 1/sqrt(k) */
     NormPlace norm;
-    size_t vocab;                  /* not a key: tokenizer.vocab_size after loading; config_set_vocab once a tokenizer is read */
+    size_t vocab;                  /* not a key: tokenizer.vocab_size; see config_set_vocab */
 } ModelConfig;
 
 typedef enum TokenizerType { TOKENIZER_UNIGRAM, TOKENIZER_BPE } TokenizerType;
 
 typedef struct TokenizerConfig {
-    char *model;                   /* path of the sentencepiece .model file; trained by `tokenizer` where missing */
+    char *model;                   /* sentencepiece .model file; trained where missing */
     TokenizerType type;
     size_t vocab_size;
     size_t sample_bytes;           /* at most so much text is sampled for training */
@@ -60,7 +63,7 @@ typedef struct GlobList {
 } GlobList;
 
 typedef struct DataConfig {
-    GlobList train_globs, valid_globs; /* keys `train`, `valid`: text shards, relative to the file that names them */
+    GlobList train_globs, valid_globs; /* keys `train` and `valid`: text shards */
     PathList train, valid;         /* their files; empty until config_resolve_data */
     char *tokens;                  /* folder of the prepared token shards and their manifest */
 } DataConfig;
@@ -71,7 +74,7 @@ typedef struct TrainConfig {
     BudgetUnit budget_unit;        /* which one of steps, epochs, tokens, hours is given */
     double budget;                 /* in that unit, > 0; the schedule ends exactly there */
     size_t batch;                  /* sequences an update */
-    size_t micro_batch;            /* sequences at a time, at most batch; 0: batch.  Where not given, as many as make 8192 tokens */
+    size_t micro_batch;            /* sequences at a time, at most batch; 0: batch */
     size_t threads;                /* 0: all this process may use */
     uint64_t seed;
     double mask_rate;              /* share of real tokens to predict */
@@ -102,13 +105,13 @@ typedef struct ScheduleConfig {
 } ScheduleConfig;
 
 typedef struct CheckpointConfig {
-    size_t every;                  /* steps between step-*.ckpt files; 0: only last.ckpt and best.ckpt at evaluations and at the end */
+    size_t every;                  /* steps between step-*.ckpt files; 0: none of them */
     size_t keep;                   /* newest step-*.ckpt files kept; 0: all */
 } CheckpointConfig;
 
 typedef struct Config {
     char *path;                    /* the file it came from */
-    char *notes;                   /* lines worth logging: keys given here that this model or optimizer does not use; or NULL */
+    char *notes;                   /* lines to log: keys given here without effect; or NULL */
     char *run_dir;                 /* `run`: folder of the run's outputs */
     ModelConfig model;
     TokenizerConfig tokenizer;
@@ -119,41 +122,49 @@ typedef struct Config {
     CheckpointConfig checkpoint;
 } Config;
 
-/* Reads `path` (with its `extends` chain, nearest wins), then applies overrides "section.key=value" in order, then checks
- * every rule that spans keys.  Globs of data.train and data.valid are relative to the file that names them, in overrides
- * to the working folder; run, tokenizer.model and data.tokens are always relative to the working folder.  No text file
- * is looked for: see config_resolve_data.  Fails with ERR_CONFIG and "file:line:column: section.key = value: ..." (or
+/* Reads `path` (with its `extends` chain, nearest wins), then applies overrides "section.key=value"
+ * in order, then checks every rule that spans keys.  Globs of data.train and data.valid are
+ * relative to the file that names them, in overrides to the working folder; run, tokenizer.model
+ * and data.tokens are always relative to the working folder.  No text file is looked for: see
+ * config_resolve_data.  Fails with ERR_CONFIG and "file:line:column: section.key = value: ..." (or
  * "override 'a.b=c': ..."); *out is then empty. */
-bool config_load(Config *out, const char *path, const char *const *overrides, size_t override_count, Err *err);
+bool config_load(Config *out, const char *path, const char *const *overrides,
+                 size_t override_count, Err *err);
 void config_free(Config *config); /* accepts a zeroed Config */
 
-/* Finds the files of data.train (which must be given) and data.valid; for commands that read text.  ERR_CONFIG when a
- * glob matches no file, or a file is named twice or is both in train and in valid. May be called again. */
+/* Finds the files of data.train (which must be given) and data.valid; for commands that read text.
+ * ERR_CONFIG when a glob matches no file, or a file is named twice or is both in train and in
+ * valid. May be called again. */
 bool config_resolve_data(Config *config, Err *err);
 
-/* The same for one list, e.g. only data.valid; `key` is its name in messages.  An empty list gives an empty list. */
+/* The same for one list, e.g. only data.valid; `key` is its name in messages.  An empty list gives
+ * an empty list. */
 bool config_expand_globs(PathList *out, const GlobList *globs, const char *key, Err *err);
 void config_paths_free(PathList *paths);
 
-/* Records how many pieces the tokenizer in use has, in model.vocab and tokenizer.vocab_size, so that the written
- * configuration holds it. */
+/* Records how many pieces the tokenizer in use has, in model.vocab and tokenizer.vocab_size, so
+ * that the written configuration holds it. */
 void config_set_vocab(Config *config, size_t pieces);
 
-/* The resolved configuration as YAML: every key, globs as patterns.  Reading it back, by config_from_yaml or as a file by
- * config_load, gives the same Config (notes and expanded files apart).  malloc'd, caller frees; NULL without memory. */
+/* The resolved configuration as YAML: every key, globs as patterns.  Reading it back, by
+ * config_from_yaml or as a file by config_load, gives the same Config (path, notes and expanded
+ * files apart).  malloc'd, caller frees; NULL without memory. */
 char *config_to_yaml(const Config *config);
 
-/* Parses what config_to_yaml wrote, from memory (a checkpoint's header); `name` is used in messages and becomes `path`. */
+/* Parses what config_to_yaml wrote, from memory (a checkpoint's header); `name` is used in messages
+ * and becomes `path`. */
 bool config_from_yaml(Config *out, const char *yaml, const char *name, Err *err);
 
-/* The keys whose values differ, one "section.key: a -> b" a line; "" if none.  malloc'd; NULL without memory. */
+/* The keys whose values differ, one "section.key: a -> b" a line; "" if none.  malloc'd; NULL
+ * without memory. */
 char *config_differences(const Config *a, const Config *b);
 
-/* Writes the reference of every key (name, values, default, meaning) to a stream; the same table as the parser. */
+/* Writes the reference of every key (name, values, default, meaning) to a stream; the same table as
+ * the parser. */
 void config_write_help(void *stream); /* FILE * */
 
-/* Path of the key at `index` of that table ("model.n"), NULL past the last; and its value as YAML, malloc'd ("" if none,
- * NULL without memory or for an unknown path). */
+/* Path of the key at `index` of that table ("model.n"), NULL past the last; and its value as YAML,
+ * malloc'd ("" if none, NULL without memory or for an unknown path). */
 const char *config_key_path(size_t index);
 char *config_key_value(const Config *config, const char *path);
 

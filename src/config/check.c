@@ -1,4 +1,5 @@
-/* After the last key is set: rules that span keys, derived values, notes about keys without effect. */
+/* After the last key is set: rules that span keys, derived values, notes about keys without effect.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +22,10 @@ static void show_value(char *out, size_t size, const Loader *loader, const Confi
     value_text(out, size, key, &as_given);
 }
 
-/* Two keys contradict each other: points at the one given last, and names where the other comes from. */
-static bool fail_pair(const Loader *loader, const char *a_path, const char *a_text, const char *b_path,
-                      const char *b_text, Err *err) {
+/* Two keys contradict each other: points at the one given last, and names where the other comes
+ * from. */
+static bool fail_pair(const Loader *loader, const char *a_path, const char *a_text,
+                      const char *b_path, const char *b_text, Err *err) {
     const ConfigKey *keys[2] = {find_key(a_path), find_key(b_path)};
     bool b_last = origin_of(loader, keys[1])->order > origin_of(loader, keys[0])->order;
     const ConfigKey *last = keys[b_last], *other = keys[!b_last];
@@ -33,11 +35,13 @@ static bool fail_pair(const Loader *loader, const char *a_path, const char *a_te
     show_value(other_value, sizeof other_value, loader, other);
     if (from->order > 0) source_place(place, sizeof place, &from->source, from->line, from->column);
     /* both at their defaults cannot happen: the defaults agree with each other */
-    return source_fail(err, &at->source, at->line, at->column, "%s = %s: %s %s = %s (%s)", last->path, value,
-                       b_last ? b_text : a_text, other->path, other_value, place);
+    return source_fail(err, &at->source, at->line, at->column, "%s = %s: %s %s = %s (%s)",
+                       last->path, value, b_last ? b_text : a_text, other->path, other_value,
+                       place);
 }
 
-/* A whole batch of a large model seldom fits into memory: about 8192 tokens keep the matrix products busy. */
+/* A whole batch of a large model seldom fits into memory: about 8192 tokens keep the matrix
+ * products busy. */
 static void derive_micro_batch(Loader *loader) {
     Config *config = loader->config;
     if (origin_of(loader, find_key("train.micro_batch"))->order > 0) return;
@@ -51,13 +55,17 @@ static bool fill_k(Loader *loader, Err *err) {
     size_t given = loader->k_count ? loader->k_count : 1;
     if (loader->k_count && given != model->layers && !is_full) {
         char list_text[96], layers_text[96];
-        snprintf(list_text, sizeof list_text, "a list of %zu, wanted one for each layer, and", given);
-        snprintf(layers_text, sizeof layers_text, "wanted one k for each layer, found %zu in", given);
+        snprintf(list_text, sizeof list_text, "a list of %zu, wanted one for each layer, and",
+                 given);
+        snprintf(layers_text, sizeof layers_text, "wanted one k for each layer, found %zu in",
+                 given);
         return fail_pair(loader, "model.k", list_text, "model.layers", layers_text, err);
     }
     for (size_t l = 0; l < CONFIG_MAX_LAYERS; l++) {
-        if (l >= model->layers) model->k[l] = 0;
-        else if (l >= given) model->k[l] = model->k[given - 1];
+        if (l >= model->layers)
+            model->k[l] = 0;
+        else if (l >= given)
+            model->k[l] = model->k[given - 1];
     }
     for (size_t l = 0; l < model->layers && !is_full; l++) {
         if (model->k[l] > model->n)
@@ -70,9 +78,11 @@ static bool fill_k(Loader *loader, Err *err) {
 static bool check_rules(Loader *loader, Err *err) {
     const Config *config = loader->config;
     if (config->model.width % config->model.heads != 0)
-        return fail_pair(loader, "model.heads", "must divide", "model.width", "must be a multiple of", err);
+        return fail_pair(loader, "model.heads", "must divide", "model.width",
+                         "must be a multiple of", err);
     if (config->train.micro_batch > config->train.batch)
-        return fail_pair(loader, "train.micro_batch", "must be at most", "train.batch", "must be at least", err);
+        return fail_pair(loader, "train.micro_batch", "must be at most", "train.batch",
+                         "must be at least", err);
     return true;
 }
 
@@ -87,7 +97,8 @@ static bool derive_run_dir(Config *config, const char *stem, Err *err) {
     return true;
 }
 
-/* "<folder of run>/prepared/<corpus>-<type>-<vocab_size>/<leaf>": runs that share text and tokenizer share the folder */
+/* "<folder of run>/prepared/<corpus>-<type>-<vocab_size>/<leaf>": runs that share text and
+ * tokenizer share the folder */
 static char *derive_prepared(const Config *config, const char *corpus, const char *leaf) {
     size_t length = strlen(config->run_dir);
     while (length > 1 && config->run_dir[length - 1] == '/') length--; /* of "runs/x/" too */
@@ -97,8 +108,8 @@ static char *derive_prepared(const Config *config, const char *corpus, const cha
     size_t size = length + strlen(corpus) + strlen(type) + strlen(leaf) + 64;
     char *path = malloc(size);
     if (path)
-        snprintf(path, size, "%.*sprepared/%s-%s-%zu/%s", (int)length, config->run_dir, corpus, type,
-                 config->tokenizer.vocab_size, leaf);
+        snprintf(path, size, "%.*sprepared/%s-%s-%zu/%s", (int)length, config->run_dir, corpus,
+                 type, config->tokenizer.vocab_size, leaf);
     return path;
 }
 
@@ -108,18 +119,21 @@ static bool derive_paths(Loader *loader, Err *err) {
     const char *stem = loader->corpus_here ? loader->corpus_here : slash ? slash + 1 : config->path;
     const char *corpus = loader->corpus ? loader->corpus : stem;
     if (!derive_run_dir(config, stem, err)) return false;
-    if (!config->tokenizer.model) config->tokenizer.model = derive_prepared(config, corpus, "tokenizer.model");
+    if (!config->tokenizer.model)
+        config->tokenizer.model = derive_prepared(config, corpus, "tokenizer.model");
     if (!config->data.tokens) config->data.tokens = derive_prepared(config, corpus, "tokens");
     return (config->tokenizer.model && config->data.tokens) || fail_memory(err);
 }
 
-/* A path that comes from a file name or folder, not from the config's text, may hold what YAML cannot. */
+/* A path that comes from a file name or folder, not from the config's text, may hold what YAML
+ * cannot. */
 static bool check_path_text(const char *key, const char *path, Err *err) {
     char shown[TEXT_MAX];
     if (strlen(path) <= YAML_MAX_SCALAR && text_is_printable(path, strlen(path))) return true;
     text_show(shown, sizeof shown, path);
     return err_set(err, ERR_CONFIG,
-                   "%s = %s: the path is longer than %d bytes, not UTF-8, or has control characters; a resolved config "
+                   "%s = %s: the path is longer than %d bytes, not UTF-8, or has control "
+                   "characters; a resolved config "
                    "could not hold it: rename the file or folder",
                    key, shown, YAML_MAX_SCALAR);
 }
@@ -128,7 +142,8 @@ static bool check_paths(const Config *config, Err *err) {
     for (size_t i = 0; i < schema_count; i++) {
         const ConfigKey *key = &schema_keys[i];
         const void *member = schema_member_const(key, config);
-        if (key->type == KEY_PATH && !check_path_text(key->path, *(char *const *)member, err)) return false;
+        if (key->type == KEY_PATH && !check_path_text(key->path, *(char *const *)member, err))
+            return false;
         const GlobList *globs = key->type == KEY_GLOBS ? member : &(GlobList){0};
         for (size_t g = 0; g < globs->count; g++) {
             if (!check_path_text(key->path, globs->items[g].pattern, err)) return false;
@@ -139,9 +154,10 @@ static bool check_paths(const Config *config, Err *err) {
 
 /* ---- notes ---- */
 
-/* "key is not used by because" if the key was given in the main file or an override; what a base gives is meant for
- * other configs too. */
-static void note_unused(FILE *notes, const Loader *loader, const char *path, bool is_used, const char *because) {
+/* "key is not used by because" if the key was given in the main file or an override; what a base
+ * gives is meant for other configs too. */
+static void note_unused(FILE *notes, const Loader *loader, const char *path, bool is_used,
+                        const char *because) {
     const Origin *origin = origin_of(loader, find_key(path));
     char place[PLACE_MAX];
     if (is_used || origin->order == 0 || origin->layer < loader->main_layer) return;
@@ -155,17 +171,21 @@ static bool write_notes(Loader *loader, Err *err) {
     FILE *notes = open_memstream(&config->notes, &length);
     if (!notes) return fail_memory(err);
     bool linformer = config->model.attention == ATTENTION_LINFORMER;
-    bool learned = config->model.projection == PROJECTION_LINEAR, adamw = config->optimizer.name == OPTIMIZER_ADAMW;
+    bool learned = config->model.projection == PROJECTION_LINEAR,
+         adamw = config->optimizer.name == OPTIMIZER_ADAMW;
     static const char *const projection_keys[] = {"model.k", "model.sharing", "model.projection",
                                                   "model.proj_init_std"};
     for (size_t i = 0; i < sizeof projection_keys / sizeof *projection_keys; i++)
         note_unused(notes, loader, projection_keys[i], linformer, "model.attention = full");
-    note_unused(notes, loader, "model.proj_init_std", learned || !linformer, "model.projection = fixed");
+    note_unused(notes, loader, "model.proj_init_std", learned || !linformer,
+                "model.projection = fixed");
     note_unused(notes, loader, "optimizer.betas", adamw, "optimizer.name = sgd");
     note_unused(notes, loader, "optimizer.eps", adamw, "optimizer.name = sgd");
     note_unused(notes, loader, "optimizer.momentum", !adamw, "optimizer.name = adamw");
-    note_unused(notes, loader, "optimizer.decay", config->optimizer.weight_decay > 0, "optimizer.weight_decay = 0");
-    note_unused(notes, loader, "checkpoint.keep", config->checkpoint.every > 0, "checkpoint.every = 0");
+    note_unused(notes, loader, "optimizer.decay", config->optimizer.weight_decay > 0,
+                "optimizer.weight_decay = 0");
+    note_unused(notes, loader, "checkpoint.keep", config->checkpoint.every > 0,
+                "checkpoint.every = 0");
     if (fclose(notes) != 0) return fail_memory(err);
     if (length == 0) {
         free(config->notes);
@@ -178,5 +198,6 @@ bool loader_finish(Loader *loader, Err *err) {
     derive_micro_batch(loader);
     if (!fill_k(loader, err) || !check_rules(loader, err)) return false;
     config_set_vocab(loader->config, loader->config->tokenizer.vocab_size);
-    return derive_paths(loader, err) && check_paths(loader->config, err) && write_notes(loader, err);
+    return derive_paths(loader, err) && check_paths(loader->config, err) &&
+           write_notes(loader, err);
 }

@@ -46,7 +46,8 @@ static char *config_stem(const char *path) {
 static char *absolute_folder(const char *path, Err *err) {
     char *beside = io_path_beside(path, "."); /* "folder/." or "." */
     char *folder = beside ? realpath(beside, NULL) : NULL;
-    if (!folder) err_set(err, ERR_FAILED, "%s: cannot resolve its folder: %s", path, strerror(errno));
+    if (!folder)
+        err_set(err, ERR_FAILED, "%s: cannot resolve its folder: %s", path, strerror(errno));
     free(beside);
     return folder;
 }
@@ -65,12 +66,15 @@ static bool enter_source(Loader *loader, char *name, bool is_override, const cha
 
 /* ---- keys and sections ---- */
 
-static bool fail_duplicate(Loader *loader, const Node *key, const char *path, size_t first_line, Err *err) {
+static bool fail_duplicate(Loader *loader, const Node *key, const char *path, size_t first_line,
+                           Err *err) {
     return source_fail(err, &loader->source, key->line, key->column,
-                       "%s is given twice, in line %zu and in line %zu: remove one", path, first_line, key->line);
+                       "%s is given twice, in line %zu and in line %zu: remove one", path,
+                       first_line, key->line);
 }
 
-static bool set_key(Loader *loader, const ConfigKey *key, const Node *at, const Node *value, Err *err) {
+static bool set_key(Loader *loader, const ConfigKey *key, const Node *at, const Node *value,
+                    Err *err) {
     if (!value_set(loader, key, at, value, err)) return false;
     loader->origins[key - schema_keys] = (Origin){
         .source = loader->source,
@@ -109,12 +113,14 @@ static bool apply_key(Loader *loader, const char *section, const Node *name, Err
 
 static bool apply_section(Loader *loader, const Node *name, Err *err) {
     const Node *body = name->next;
-    if (body->type == NODE_SCALAR && !body->quoted && body->text[0] == '\0') return true; /* all keys commented out */
+    if (body->type == NODE_SCALAR && !body->quoted && body->text[0] == '\0')
+        return true; /* all keys commented out */
     if (body->type != NODE_MAP) {
         char shown[80];
         node_show(shown, sizeof shown, body);
         return source_fail(err, &loader->source, name->line, name->column,
-                           "%s = %s: wanted a section, \"key: value\" lines indented below it", name->text, shown);
+                           "%s = %s: wanted a section, \"key: value\" lines indented below it",
+                           name->text, shown);
     }
     for (const Node *key = body->first; key; key = key->next->next) {
         if (!apply_key(loader, name->text, key, err)) return false;
@@ -142,17 +148,20 @@ static bool apply_root(Loader *loader, const Node *root, Err *err) {
 
 static bool check_root(const Loader *loader, const Node *root, Err *err) {
     if (!root) {
-        return source_fail(err, &loader->source, 0, 0,
-                           "the file is empty: wanted at least one key (`linformer help config` lists them)");
+        return source_fail(
+            err, &loader->source, 0, 0,
+            "the file is empty: wanted at least one key (`linformer help config` lists them)");
     }
     if (root->type == NODE_MAP) return true;
-    return source_fail(err, &loader->source, root->line, root->column, "wanted \"key: value\" lines, found %s",
+    return source_fail(err, &loader->source, root->line, root->column,
+                       "wanted \"key: value\" lines, found %s",
                        root->type == NODE_LIST ? "a list" : "plain text");
 }
 
 /* ---- files ---- */
 
-static bool load_chain(Loader *loader, const char *path, const Chain *parent, const KeyPlace *named_at, Err *err);
+static bool load_chain(Loader *loader, const char *path, const Chain *parent,
+                       const KeyPlace *named_at, Err *err);
 
 /* The file that `extends` names, first: what stands in the naming file replaces it. */
 static bool follow_extends(Loader *loader, const Node *root, const Chain *chain, Err *err) {
@@ -165,7 +174,8 @@ static bool follow_extends(Loader *loader, const Node *root, const Chain *chain,
     if (!found) return true;
     const Node *value = found->next;
     if (value->type != NODE_SCALAR || value->text[0] == '\0')
-        return source_fail(err, &loader->source, found->line, found->column, "extends: wanted the path of one file");
+        return source_fail(err, &loader->source, found->line, found->column,
+                           "extends: wanted the path of one file");
     char *base = io_path_beside(chain->path, value->text);
     if (!base) return fail_memory(err);
     const Source source = loader->source;
@@ -181,7 +191,8 @@ static bool follow_extends(Loader *loader, const Node *root, const Chain *chain,
 /* At the `extends` line that named the file, or bare for the file of the command line. */
 static bool fail_extends(Err *err, const KeyPlace *named_at, const char *reason) {
     if (!named_at) return err_set(err, ERR_CONFIG, "%s", reason);
-    return source_fail(err, named_at->source, named_at->line, named_at->column, "extends: %s", reason);
+    return source_fail(err, named_at->source, named_at->line, named_at->column, "extends: %s",
+                       reason);
 }
 
 static bool check_chain(const Chain *chain, const KeyPlace *named_at, Err *err) {
@@ -197,7 +208,8 @@ static bool check_chain(const Chain *chain, const KeyPlace *named_at, Err *err) 
     return fail_extends(err, named_at, reason);
 }
 
-static bool apply_file(Loader *loader, const char *path, const Node *root, const Chain *chain, Err *err) {
+static bool apply_file(Loader *loader, const char *path, const Node *root, const Chain *chain,
+                       Err *err) {
     if (!check_root(loader, root, err) || !follow_extends(loader, root, chain, err)) return false;
     /* the base has moved the loader's place */
     if (!enter_source(loader, strdup(path), false, path, err)) return false;
@@ -205,7 +217,8 @@ static bool apply_file(Loader *loader, const char *path, const Node *root, const
     return apply_root(loader, root, err);
 }
 
-static bool load_chain(Loader *loader, const char *path, const Chain *parent, const KeyPlace *named_at, Err *err) {
+static bool load_chain(Loader *loader, const char *path, const Chain *parent,
+                       const KeyPlace *named_at, Err *err) {
     Bytes file = {0};
     Node *root = NULL;
     Err fault = {0};
@@ -239,16 +252,20 @@ static char *override_name(const char *text) {
     return strdup(name);
 }
 
-static bool fail_override_key(Loader *loader, const char *text, size_t length, const Node *value, Err *err) {
+static bool fail_override_key(Loader *loader, const char *text, size_t length, const Node *value,
+                              Err *err) {
     char path[128], shown[80];
     const Source *source = &loader->source;
     snprintf(path, sizeof path, "%.*s", (int)(length < 100 ? length : 100), text);
     char *dot = strchr(path, '.');
-    if (strcmp(path, "extends") == 0) return source_fail(err, source, 0, 0, "extends stands in files only");
+    if (strcmp(path, "extends") == 0)
+        return source_fail(err, source, 0, 0, "extends stands in files only");
     if (schema_is_section(path, strlen(path)))
-        return source_fail(err, source, 0, 0, "set one key of the section at a time: %s.key=value", path);
+        return source_fail(err, source, 0, 0, "set one key of the section at a time: %s.key=value",
+                           path);
     if (strncmp(path, "model.sharing.", 14) == 0)
-        return source_fail(err, source, 0, 0, "set the whole: 'model.sharing={scope: layer, tie_kv: false}'");
+        return source_fail(err, source, 0, 0,
+                           "set the whole: 'model.sharing={scope: layer, tie_kv: false}'");
     node_show(shown, sizeof shown, value);
     const KeyPlace place = {source, 0, 0};
     if (!dot || !schema_is_section(path, (size_t)(dot - path)))
@@ -260,14 +277,17 @@ static bool fail_override_key(Loader *loader, const char *text, size_t length, c
 static bool apply_override(Loader *loader, const char *text, Err *err) {
     if (!enter_source(loader, override_name(text), true, loader->config->path, err)) return false;
     const char *equals = strchr(text, '=');
-    if (!equals || equals == text) return source_fail(err, &loader->source, 0, 0, "wanted section.key=value");
+    if (!equals || equals == text)
+        return source_fail(err, &loader->source, 0, 0, "wanted section.key=value");
     size_t length = (size_t)(equals - text);
     const ConfigKey *key = schema_find(text, length);
     Node *parsed = NULL;
-    if (!yaml_tree_parse(&parsed, &loader->source, equals + 1, strlen(equals + 1), err)) return false;
+    if (!yaml_tree_parse(&parsed, &loader->source, equals + 1, strlen(equals + 1), err))
+        return false;
     const Node empty = {.type = NODE_SCALAR, .text = (char[]){""}};
     const Node *value = parsed ? parsed : &empty;
-    bool ok = key ? set_key(loader, key, NULL, value, err) : fail_override_key(loader, text, length, value, err);
+    bool ok = key ? set_key(loader, key, NULL, value, err)
+                  : fail_override_key(loader, text, length, value, err);
     yaml_tree_free(parsed);
     return ok;
 }
@@ -280,8 +300,9 @@ static bool apply_defaults(Loader *loader, Err *err) {
         const ConfigKey *key = &schema_keys[i];
         if (!key->fallback) continue;
         Node *node = NULL;
-        bool ok = yaml_tree_parse(&node, &loader->source, key->fallback, strlen(key->fallback), err) &&
-                  value_set(loader, key, NULL, node, err);
+        bool ok =
+            yaml_tree_parse(&node, &loader->source, key->fallback, strlen(key->fallback), err) &&
+            value_set(loader, key, NULL, node, err);
         yaml_tree_free(node);
         if (!ok) return false;
     }
@@ -308,11 +329,13 @@ static bool loader_end(Loader *loader, bool ok) {
     return ok;
 }
 
-bool config_load(Config *out, const char *path, const char *const *overrides, size_t override_count, Err *err) {
+bool config_load(Config *out, const char *path, const char *const *overrides, size_t override_count,
+                 Err *err) {
     Loader loader;
     bool ok = loader_begin(&loader, out, path, err) && load_chain(&loader, path, NULL, NULL, err);
     loader.main_layer = loader.layer++;
-    for (size_t i = 0; ok && i < override_count; i++) ok = apply_override(&loader, overrides[i], err);
+    for (size_t i = 0; ok && i < override_count; i++)
+        ok = apply_override(&loader, overrides[i], err);
     ok = ok && loader_finish(&loader, err);
     return loader_end(&loader, ok);
 }
@@ -323,10 +346,12 @@ bool config_parse(Config *out, const char *yaml, size_t size, const char *name, 
     bool ok = loader_begin(&loader, out, name, err);
     loader.source = (Source){name, false};
     loader.layer = loader.main_layer = 1;
-    ok = ok && yaml_tree_parse(&root, &loader.source, yaml, size, err) && check_root(&loader, root, err);
+    ok = ok && yaml_tree_parse(&root, &loader.source, yaml, size, err) &&
+         check_root(&loader, root, err);
     for (const Node *key = ok ? root->first : NULL; ok && key; key = key->next->next) {
         if (strcmp(key->text, "extends") == 0)
-            ok = source_fail(err, &loader.source, key->line, key->column, "extends stands in files only");
+            ok = source_fail(err, &loader.source, key->line, key->column,
+                             "extends stands in files only");
     }
     ok = ok && apply_root(&loader, root, err) && loader_finish(&loader, err);
     yaml_tree_free(root);

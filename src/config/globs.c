@@ -53,11 +53,13 @@ static int compare_paths(const void *a, const void *b) {
 }
 
 static bool fail_glob(const Glob *glob, const char *key, Err *err, const char *reason) {
-    return err_set(err, ERR_CONFIG, "%.500s: %s = %.200s: %s", glob->place, key, glob->pattern, reason);
+    return err_set(err, ERR_CONFIG, "%.500s: %s = %.200s: %s", glob->place, key, glob->pattern,
+                   reason);
 }
 
 /* Appends the glob's files, sorted by bytes so that the order does not depend on the locale. */
-static bool append_matches(PathList *out, const Glob *glob, const char *key, const glob_t *found, Err *err) {
+static bool append_matches(PathList *out, const Glob *glob, const char *key, const glob_t *found,
+                           Err *err) {
     char **items = realloc(out->items, (out->count + found->gl_pathc) * sizeof *items);
     if (!items) return fail_memory(err);
     out->items = items;
@@ -70,7 +72,8 @@ static bool append_matches(PathList *out, const Glob *glob, const char *key, con
         if (!items[out->count]) return fail_memory(err);
         out->count++;
     }
-    if (out->count == first) return fail_glob(glob, key, err, "names only folders: wanted files, e.g. folder/*.txt");
+    if (out->count == first)
+        return fail_glob(glob, key, err, "names only folders: wanted files, e.g. folder/*.txt");
     qsort(items + first, out->count - first, sizeof *items, compare_paths);
     return true;
 }
@@ -79,10 +82,14 @@ static bool expand_glob(PathList *out, const Glob *wanted, const char *key, Err 
     glob_t found = {0};
     int status = glob(wanted->pattern, GLOB_NOSORT, NULL, &found);
     bool ok;
-    if (status == GLOB_NOSPACE) ok = fail_memory(err);
-    else if (status == GLOB_ABORTED) ok = fail_glob(wanted, key, err, "a folder in it cannot be read");
-    else if (status != 0 || found.gl_pathc == 0) ok = fail_glob(wanted, key, err, "no file matches");
-    else ok = append_matches(out, wanted, key, &found, err);
+    if (status == GLOB_NOSPACE)
+        ok = fail_memory(err);
+    else if (status == GLOB_ABORTED)
+        ok = fail_glob(wanted, key, err, "a folder in it cannot be read");
+    else if (status != 0 || found.gl_pathc == 0)
+        ok = fail_glob(wanted, key, err, "no file matches");
+    else
+        ok = append_matches(out, wanted, key, &found, err);
     globfree(&found);
     return ok;
 }
@@ -123,7 +130,8 @@ bool config_expand_globs(PathList *out, const GlobList *globs, const char *key, 
     char message[128];
     bool ok = true;
     *out = (PathList){0};
-    for (size_t i = 0; ok && i < globs->count; i++) ok = expand_glob(out, &globs->items[i], key, err);
+    for (size_t i = 0; ok && i < globs->count; i++)
+        ok = expand_glob(out, &globs->items[i], key, err);
     snprintf(message, sizeof message, "named twice by %s: make the globs disjoint", key);
     ok = ok && check_repeated(out, &none, message, err);
     if (!ok) config_paths_free(out);
@@ -135,11 +143,14 @@ bool config_resolve_data(Config *config, Err *err) {
     config_paths_free(&data->train);
     config_paths_free(&data->valid);
     if (data->train_globs.count == 0) {
-        return err_set(err, ERR_CONFIG, "%.500s: data.train is missing: wanted the text shards, e.g. data: {train: text/*.txt}",
-                       config->path);
+        return err_set(
+            err, ERR_CONFIG,
+            "%.500s: data.train is missing: wanted the text shards, e.g. data: {train: text/*.txt}",
+            config->path);
     }
     return config_expand_globs(&data->train, &data->train_globs, "data.train", err) &&
            config_expand_globs(&data->valid, &data->valid_globs, "data.valid", err) &&
-           check_repeated(&data->train, &data->valid,
-                          "named by data.train and by data.valid: keep held-out text out of training", err);
+           check_repeated(
+               &data->train, &data->valid,
+               "named by data.train and by data.valid: keep held-out text out of training", err);
 }

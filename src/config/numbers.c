@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* strtod and printf follow the decimal comma of a host program's locale; configs always use the dot */
+/* strtod and printf follow the decimal comma of a host program's locale; configs always use the dot
+ */
 static locale_t c_locale_enter(locale_t *previous) {
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     *previous = c ? uselocale(c) : (locale_t)0;

@@ -60,9 +60,11 @@ char *config_differences(const Config *a, const Config *b) {
     FILE *out = open_memstream(&text, &size);
     if (!out) return NULL;
     for (size_t i = 0; i < schema_count; i++) {
-        char *left = config_key_value(a, schema_keys[i].path), *right = config_key_value(b, schema_keys[i].path);
+        char *left = config_key_value(a, schema_keys[i].path),
+             *right = config_key_value(b, schema_keys[i].path);
         if (left && right && strcmp(left, right) != 0)
-            fprintf(out, "%s: %s -> %s\n", schema_keys[i].path, *left ? left : "(none)", *right ? right : "(none)");
+            fprintf(out, "%s: %s -> %s\n", schema_keys[i].path, *left ? left : "(none)",
+                    *right ? right : "(none)");
         free(left);
         free(right);
     }
@@ -84,8 +86,10 @@ static void write_wrapped(FILE *out, const char *text) {
             fputc('\n', out);
             column = 0;
         }
-        if (column == 0) column = (size_t)fprintf(out, "%*s", HELP_INDENT, "");
-        else column += (size_t)fprintf(out, " ");
+        if (column == 0)
+            column = (size_t)fprintf(out, "%*s", HELP_INDENT, "");
+        else
+            column += (size_t)fprintf(out, " ");
         column += (size_t)fprintf(out, "%.*s", (int)length, text);
         text += length + (text[length] == ' ');
     }
@@ -102,13 +106,17 @@ static void write_key_help(FILE *out, const ConfigKey *key) {
 
 void config_write_help(void *stream) {
     FILE *out = stream;
-    fputs("A config is one YAML file: sections with keys. The command line sets any key as section.key=value, after the\n"
-          "file; a value is written as in the file, e.g. model.k=64 'model.k=[128, 64]' train.tokens=5e6.\n"
-          "Integers are plain digits or exact with an exponent (5e6); numbers also 1e-4, .0001; switches true or false.\n"
+    fputs("A config is one YAML file: sections with keys. The command line sets any key as "
+          "section.key=value, after the\n"
+          "file; a value is written as in the file, e.g. model.k=64 'model.k=[128, 64]' "
+          "train.tokens=5e6.\n"
+          "Integers are plain digits or exact with an exponent (5e6); numbers also 1e-4, .0001; "
+          "switches true or false.\n"
           "Unknown and repeated keys, anchors, aliases, tags and tabs are refused.\n\n"
           "  extends: path of another config, from the folder of the file that says it\n",
           out);
-    write_wrapped(out, "that file is read first, and each key given here replaces its value: lists as a whole, a budget "
+    write_wrapped(out, "that file is read first, and each key given here replaces its value: lists "
+                       "as a whole, a budget "
                        "by a budget of any unit, sharing by sharing. A chain may have 16 files.");
     for (size_t i = 0; i < schema_count; i++) {
         if (schema_in_section(&schema_keys[i], "")) write_key_help(out, &schema_keys[i]);

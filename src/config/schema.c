@@ -6,9 +6,10 @@
 
 #include "numbers.h"
 
-const char *const schema_sections[] = {"model",    "tokenizer",  "data", "train",
-                                       "optimizer", "schedule", "checkpoint", NULL};
+const char *const schema_sections[] = {"model",     "tokenizer", "data",       "train",
+                                       "optimizer", "schedule",  "checkpoint", NULL};
 const char *const schema_scopes[] = {"head", "layer", "model", NULL};
+/* clang-format off */
 const SharingName schema_sharing[] = {
     {"none", SCOPE_HEAD, false},
     {"headwise", SCOPE_LAYER, false},
@@ -16,6 +17,7 @@ const SharingName schema_sharing[] = {
     {"layerwise", SCOPE_MODEL, true},
     {NULL, SCOPE_HEAD, false},
 };
+/* clang-format on */
 
 static const char *const projection_words[] = {"linear", "fixed", NULL};
 static const char *const attention_words[] = {"linformer", "full", NULL};
@@ -25,108 +27,135 @@ static const char *const optimizer_words[] = {"adamw", "sgd", NULL};
 static const char *const decay_words[] = {"matrices", "all", NULL};
 static const char *const schedule_words[] = {"linear", "cosine", "constant", NULL};
 
+/* clang-format off */
 #define MAX_INT NUMBER_MAX_INTEGER
 #define TEXT_OF_VALUE(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
+#define MEMBER(member) offsetof(Config, member)
 #define INTEGER(path, member, low, high, fallback, help) \
-    {path, KEY_SIZE, offsetof(Config, member), low, high, 0, NULL, 0, fallback, help}
+    {path, KEY_SIZE, MEMBER(member), low, high, 0, NULL, 0, fallback, help}
 #define REAL(path, member, low, high, open, fallback, help) \
-    {path, KEY_REAL, offsetof(Config, member), low, high, open, NULL, 0, fallback, help}
+    {path, KEY_REAL, MEMBER(member), low, high, open, NULL, 0, fallback, help}
 #define WORD(path, member, words, fallback, help) \
-    {path, KEY_WORD, offsetof(Config, member), 0, 0, 0, words, 0, fallback, help}
-#define PLAIN(path, type, member, help) {path, type, offsetof(Config, member), 0, 0, 0, NULL, 0, NULL, help}
+    {path, KEY_WORD, MEMBER(member), 0, 0, 0, words, 0, fallback, help}
+#define PLAIN(path, type, member, help) \
+    {path, type, MEMBER(member), 0, 0, 0, NULL, 0, NULL, help}
 #define BUDGET(path, unit, low, high, open, fallback, help) \
-    {path, KEY_BUDGET, offsetof(Config, train.budget), low, high, open, NULL, unit, fallback, help}
+    {path, KEY_BUDGET, MEMBER(train.budget), low, high, open, NULL, unit, fallback, help}
 
 const ConfigKey schema_keys[] = {
     PLAIN("run", KEY_PATH, run_dir,
-         "folder of this run's outputs, from the working folder; not inherited through extends; "
-         "default runs/<name of the config file>"),
+        "folder of this run's outputs, from the working folder; not inherited through extends; "
+        "default runs/<name of the config file>"),
 
-    INTEGER("model.n", model.n, 2, 1048576, "512", "longest sequence in tokens, `<s>` included"),
-    {"model.k", KEY_K, offsetof(Config, model.k), 1, 1048576, 0, NULL, 0, "128",
-     "projected length: rows of the sequence projections E and F, at most n; a list gives each layer its own"},
-    {"model.sharing", KEY_SHARING, offsetof(Config, model.scope), 0, 0, 0, NULL, 0, "headwise",
-     "who shares E and F. none: each head has its own; headwise: the heads of a layer; kv: headwise and E = F; "
-     "layerwise: one E = F for the whole model. The mapping reaches all six combinations and needs both keys"},
+    INTEGER("model.n", model.n, 2, 1048576, "512",
+        "longest sequence in tokens, `<s>` included"),
+    {"model.k", KEY_K, MEMBER(model.k), 1, 1048576, 0, NULL, 0, "128",
+        "projected length: rows of the sequence projections E and F, at most n; a list gives each "
+        "layer its own"},
+    {"model.sharing", KEY_SHARING, MEMBER(model.scope), 0, 0, 0, NULL, 0, "headwise",
+        "who shares E and F. none: each head has its own; headwise: the heads of a layer share; "
+        "kv: headwise and E = F; layerwise: one E = F for the whole model. The mapping reaches "
+        "all six combinations and needs both of its keys"},
     WORD("model.projection", model.projection, projection_words, "linear",
-         "linear: E and F are learned; fixed: random N(0, 1/k), never trained"),
+        "linear: E and F are learned; fixed: random N(0, 1/k), never trained"),
     WORD("model.attention", model.attention, attention_words, "linformer",
-         "full: ordinary attention, the baseline; k, sharing, projection and proj_init_std are then not used"),
-    INTEGER("model.layers", model.layers, 1, CONFIG_MAX_LAYERS, "12", "encoder layers"),
-    INTEGER("model.width", model.width, 1, 65536, "768", "width of the hidden states; a multiple of heads"),
-    INTEGER("model.heads", model.heads, 1, 1024, "12", "attention heads; divides width"),
-    INTEGER("model.ffn", model.ffn, 1, 1048576, "3072", "inner width of the feed-forward block"),
+        "full: ordinary attention, the baseline; k, sharing, projection and proj_init_std then "
+        "have no effect"),
+    INTEGER("model.layers", model.layers, 1, CONFIG_MAX_LAYERS, "12",
+        "encoder layers"),
+    INTEGER("model.width", model.width, 1, 65536, "768",
+        "width of the hidden states; a multiple of heads"),
+    INTEGER("model.heads", model.heads, 1, 1024, "12",
+        "attention heads; divides width"),
+    INTEGER("model.ffn", model.ffn, 1, 1048576, "3072",
+        "inner width of the feed-forward block"),
     REAL("model.dropout", model.dropout, 0, 1, OPEN_HIGH, "0.1",
-         "on embeddings, attention output and feed-forward output"),
-    REAL("model.attention_dropout", model.attention_dropout, 0, 1, OPEN_HIGH, "0.1", "on attention probabilities"),
-    REAL("model.proj_init_std", model.proj_init_std, 0, 10, OPEN_LOW, TEXT_OF_VALUE(CONFIG_PROJ_INIT_STD),
-         "standard deviation of learned E and F at the start; fixed ones have 1/sqrt(k)"),
+        "on embeddings, attention output and feed-forward output"),
+    REAL("model.attention_dropout", model.attention_dropout, 0, 1, OPEN_HIGH, "0.1",
+        "on attention probabilities"),
+    REAL("model.proj_init_std", model.proj_init_std, 0, 10, OPEN_LOW,
+        TEXT_OF_VALUE(CONFIG_PROJ_INIT_STD),
+        "standard deviation of learned E and F at the start; fixed ones have 1/sqrt(k)"),
     WORD("model.norm", model.norm, norm_words, "post",
-         "LayerNorm after each block as in RoBERTa, or before it with a final one"),
+        "LayerNorm after each block as in RoBERTa, or before it with a final one"),
 
     PLAIN("tokenizer.model", KEY_PATH, tokenizer.model,
-         "sentencepiece .model file, from the working folder; trained where it is missing; default "
-         "<folder of run>/prepared/<name>-<type>-<vocab_size>/tokenizer.model, <name> being the config that names "
-         "data.train"),
-    WORD("tokenizer.type", tokenizer.type, tokenizer_words, "unigram", "kind of model to train"),
+        "sentencepiece .model file, from the working folder; trained where it is missing; default "
+        "<folder of run>/prepared/<name>-<type>-<vocab_size>/tokenizer.model, <name> being the "
+        "config that names data.train"),
+    WORD("tokenizer.type", tokenizer.type, tokenizer_words, "unigram",
+        "kind of model to train"),
     INTEGER("tokenizer.vocab_size", tokenizer.vocab_size, 6, 1000000, "32000",
-            "pieces, specials and 256 bytes included"),
+        "pieces, specials and 256 bytes included"),
     INTEGER("tokenizer.sample_bytes", tokenizer.sample_bytes, 10000, MAX_INT, "67108864",
-            "at most so many bytes of text are sampled for training the tokenizer"),
+        "at most so many bytes of text are sampled for training the tokenizer"),
 
     PLAIN("data.train", KEY_GLOBS, data.train_globs,
-         "text shards to train on (.txt, .gz, .zst, .jsonl), from the folder of the file that names them; "
-         "commands that read text need it"),
+        "text shards to train on (.txt, .gz, .zst, .jsonl), from the folder of the file that names "
+        "them; commands that read text need it"),
     PLAIN("data.valid", KEY_GLOBS, data.valid_globs,
-         "held-out text shards, the same way; none: no evaluation while training"),
+        "held-out text shards, the same way; none: no evaluation while training"),
     PLAIN("data.tokens", KEY_PATH, data.tokens,
-         "folder of the prepared token shards, from the working folder; default: tokens/ beside the default of "
-         "tokenizer.model"),
+        "folder of the prepared token shards, from the working folder; default: tokens/ beside the "
+        "default of tokenizer.model"),
 
-    BUDGET("train.steps", BUDGET_STEPS, 1, MAX_INT, 0, NULL, "budget in updates; one budget at most"),
+    BUDGET("train.steps", BUDGET_STEPS, 1, MAX_INT, 0, NULL,
+        "budget in updates; at most one of the four budgets is given"),
     BUDGET("train.epochs", BUDGET_EPOCHS, 0, 1e6, OPEN_LOW, "1",
-           "budget in passes over data.train, the default where no budget is given"),
-    BUDGET("train.tokens", BUDGET_TOKENS, 1, MAX_INT, 0, NULL, "budget in tokens read, e.g. 5e6"),
+        "budget in passes over data.train, the default where no budget is given"),
+    BUDGET("train.tokens", BUDGET_TOKENS, 1, MAX_INT, 0, NULL,
+        "budget in tokens read, e.g. 5e6"),
     BUDGET("train.hours", BUDGET_HOURS, 0, 1e6, OPEN_LOW, NULL,
-           "budget in hours of training, kept across resumes"),
-    INTEGER("train.batch", train.batch, 1, 1048576, "256", "sequences an update"),
+        "budget in hours of training, kept across resumes"),
+    INTEGER("train.batch", train.batch, 1, 1048576, "256",
+        "sequences an update"),
     INTEGER("train.micro_batch", train.micro_batch, 0, 1048576, NULL,
-            "sequences at a time, at most batch; 0: the whole batch. Changes memory and speed, not the gradient; "
-            "default: as many as make 8192 tokens"),
-    INTEGER("train.threads", train.threads, 0, 4096, "0", "0: all that this process may use"),
-    {"train.seed", KEY_U64, offsetof(Config, train.seed), 0, MAX_INT, 0, NULL, 0, "1",
-     "of weights, order, masks and dropout"},
+        "sequences at a time, at most batch; 0: the whole batch. Changes memory and speed, not the "
+        "gradient; default: as many as make 8192 tokens"),
+    INTEGER("train.threads", train.threads, 0, 4096, "0",
+        "0: all that this process may use"),
+    {"train.seed", KEY_U64, MEMBER(train.seed), 0, MAX_INT, 0, NULL, 0, "1",
+        "of weights, order, masks and dropout"},
     REAL("train.mask_rate", train.mask_rate, 0, 1, OPEN_LOW | OPEN_HIGH, "0.15",
-         "share of real tokens to predict: 80% masked, 10% random, 10% kept"),
+        "share of real tokens to predict: 80% masked, 10% random, 10% kept"),
     INTEGER("train.eval_every", train.eval_every, 0, MAX_INT, "1000",
-            "steps between evaluations on data.valid; 0: only at the end"),
+        "steps between evaluations on data.valid; 0: only at the end"),
     INTEGER("train.eval_sequences", train.eval_sequences, 0, MAX_INT, "512",
-            "held-out sequences an evaluation reads; 0: all"),
-    INTEGER("train.log_every", train.log_every, 1, MAX_INT, "10", "steps between lines of metrics.jsonl"),
+        "held-out sequences an evaluation reads; 0: all"),
+    INTEGER("train.log_every", train.log_every, 1, MAX_INT, "10",
+        "steps between lines of metrics.jsonl"),
 
-    WORD("optimizer.name", optimizer.name, optimizer_words, "adamw", "sgd is plain or with momentum"),
-    REAL("optimizer.lr", optimizer.lr, 0, 100, OPEN_LOW, "1e-4", "peak learning rate; RoBERTa's for batch 256"),
-    {"optimizer.betas", KEY_PAIR, offsetof(Config, optimizer.betas), 0, 1, OPEN_HIGH, NULL, 0, "[0.9, 0.98]",
-     "AdamW's decay of the two moments"},
-    REAL("optimizer.eps", optimizer.eps, 0, 1, OPEN_LOW, "1e-6", "AdamW's addend to the root of the second moment"),
+    WORD("optimizer.name", optimizer.name, optimizer_words, "adamw",
+        "sgd: plain, or with momentum"),
+    REAL("optimizer.lr", optimizer.lr, 0, 100, OPEN_LOW, "1e-4",
+        "peak learning rate; RoBERTa's for batch 256"),
+    {"optimizer.betas", KEY_PAIR, MEMBER(optimizer.betas), 0, 1, OPEN_HIGH, NULL, 0, "[0.9, 0.98]",
+        "AdamW's decay of the two moments"},
+    REAL("optimizer.eps", optimizer.eps, 0, 1, OPEN_LOW, "1e-6",
+        "AdamW's addend to the root of the second moment"),
     REAL("optimizer.weight_decay", optimizer.weight_decay, 0, 1, 0, "0.01",
-         "decoupled: weights shrink by lr * weight_decay a step"),
+        "decoupled: weights shrink by lr * weight_decay a step"),
     WORD("optimizer.decay", optimizer.decay, decay_words, "matrices",
-         "what weight_decay acts on; matrices: not on biases and LayerNorm parameters"),
-    REAL("optimizer.momentum", optimizer.momentum, 0, 1, OPEN_HIGH, "0", "SGD only"),
+        "what weight_decay acts on; matrices: not on biases and LayerNorm parameters"),
+    REAL("optimizer.momentum", optimizer.momentum, 0, 1, OPEN_HIGH, "0",
+        "SGD only"),
     REAL("optimizer.clip", optimizer.clip, 0, 1e6, 0, "1",
-         "largest global gradient norm; 0: no clipping, as RoBERTa. The default bears spikes better on small batches"),
+        "largest global gradient norm; 0: no clipping, as RoBERTa. The default bears the spikes of "
+        "small batches better"),
 
     REAL("schedule.warmup", schedule.warmup, 0, 1, OPEN_HIGH, "0.06",
-         "share of the budget over which the rate rises from 0 to lr"),
+        "share of the budget over which the rate rises from 0 to lr"),
     WORD("schedule.decay", schedule.decay, schedule_words, "linear",
-         "course from lr to zero at the end of the budget; constant stays at lr"),
+        "course from lr to zero at the end of the budget; constant stays at lr"),
 
     INTEGER("checkpoint.every", checkpoint.every, 0, MAX_INT, "1000",
-            "steps between step-*.ckpt files; 0: only last.ckpt and best.ckpt, at evaluations and at the end"),
-    INTEGER("checkpoint.keep", checkpoint.keep, 0, MAX_INT, "2", "newest step-*.ckpt files to keep; 0: all"),
+        "steps between step-*.ckpt files; 0: only last.ckpt and best.ckpt, at evaluations and at "
+        "the end"),
+    INTEGER("checkpoint.keep", checkpoint.keep, 0, MAX_INT, "2",
+        "newest step-*.ckpt files to keep; 0: all"),
 };
+/* clang-format on */
 const size_t schema_count = sizeof schema_keys / sizeof *schema_keys;
 
 const ConfigKey *schema_find(const char *path, size_t length) {
@@ -156,16 +185,18 @@ bool schema_in_section(const ConfigKey *key, const char *section) {
 }
 
 static void describe_integer(char *out, size_t size, const ConfigKey *key) {
-    if (key->high == MAX_INT) snprintf(out, size, "an integer of at least %.0f", key->low);
-    else snprintf(out, size, "an integer from %.0f to %.0f", key->low, key->high);
+    if (key->high == MAX_INT)
+        snprintf(out, size, "an integer of at least %.0f", key->low);
+    else
+        snprintf(out, size, "an integer from %.0f to %.0f", key->low, key->high);
 }
 
 static void describe_real(char *out, size_t size, const ConfigKey *key) {
     char low[32], high[32];
     number_write(low, sizeof low, key->low);
     number_write(high, sizeof high, key->high);
-    snprintf(out, size, "a number, %s %s x %s %s", low, key->open & OPEN_LOW ? "<" : "<=",
-             key->open & OPEN_HIGH ? "<" : "<=", high);
+    snprintf(out, size, "a number, %s %s x %s %s", low,
+             key->open & OPEN_LOW ? "<" : "<=", key->open & OPEN_HIGH ? "<" : "<=", high);
 }
 
 void schema_describe(char *out, size_t size, const ConfigKey *key) {
@@ -175,8 +206,10 @@ void schema_describe(char *out, size_t size, const ConfigKey *key) {
     case KEY_U64: describe_integer(out, size, key); return;
     case KEY_REAL: describe_real(out, size, key); return;
     case KEY_BUDGET:
-        if (key->unit == BUDGET_STEPS || key->unit == BUDGET_TOKENS) describe_integer(out, size, key);
-        else describe_real(out, size, key);
+        if (key->unit == BUDGET_STEPS || key->unit == BUDGET_TOKENS)
+            describe_integer(out, size, key);
+        else
+            describe_real(out, size, key);
         return;
     case KEY_PAIR:
         describe_real(part, sizeof part, key);
@@ -189,13 +222,16 @@ void schema_describe(char *out, size_t size, const ConfigKey *key) {
     case KEY_WORD: {
         size_t used = (size_t)snprintf(out, size, "one of");
         for (const char *const *w = key->words; *w && used < size; w++)
-            used += (size_t)snprintf(out + used, size - used, "%s %s", w == key->words ? "" : ",", *w);
+            used +=
+                (size_t)snprintf(out + used, size - used, "%s %s", w == key->words ? "" : ",", *w);
         return;
     }
     case KEY_PATH: snprintf(out, size, "a path"); return;
     case KEY_GLOBS: snprintf(out, size, "a path or glob, or a list of them"); return;
     case KEY_SHARING:
-        snprintf(out, size, "none, headwise, kv or layerwise, or {scope: head|layer|model, tie_kv: true|false}");
+        snprintf(
+            out, size,
+            "none, headwise, kv or layerwise, or {scope: head|layer|model, tie_kv: true|false}");
         return;
     }
 }

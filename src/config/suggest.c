@@ -69,15 +69,15 @@ static const struct {
     {"save_dir", "run"},
 };
 
-static const char *const decoder_words[] = {"causal",      "decoder",        "is_decoder",
+static const char *const decoder_words[] = {"causal",         "decoder",        "is_decoder",
                                             "autoregressive", "unidirectional", NULL};
 
 static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c == '-' ? '_' : c;
 }
 
-/* Edit distance without regard to case and to - or _; WORD_MAX where a word is too long to be a typing error.  Two
- * swapped neighbours count as one edit. */
+/* Edit distance without regard to case and to - or _; WORD_MAX where a word is too long to be a
+ * typing error.  Two swapped neighbours count as one edit. */
 static size_t word_distance(const char *a, const char *b) {
     size_t rows = strlen(a), columns = strlen(b);
     if (rows >= WORD_MAX || columns >= WORD_MAX) return WORD_MAX;
@@ -90,7 +90,8 @@ static size_t word_distance(const char *a, const char *b) {
             size_t best = d[i - 1][j - 1] + (x != y);
             if (d[i - 1][j] + 1 < best) best = d[i - 1][j] + 1;
             if (d[i][j - 1] + 1 < best) best = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]) && d[i - 2][j - 2] + 1 < best)
+            if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]) &&
+                d[i - 2][j - 2] + 1 < best)
                 best = d[i - 2][j - 2] + 1;
             d[i][j] = best;
         }
@@ -119,13 +120,15 @@ void schema_suggest_word(char *out, size_t size, const char *const *words, const
         used += (size_t)snprintf(out + used, size - used, "%s %s", w == words ? "" : ",", *w);
 }
 
-bool schema_refuse_causal(Err *err, const KeyPlace *place, const char *path, const char *word, const char *value) {
+bool schema_refuse_causal(Err *err, const KeyPlace *place, const char *path, const char *word,
+                          const char *value) {
     for (const char *const *w = decoder_words; *w; w++) {
         if (strcmp(*w, word) != 0) continue;
-        return source_fail(err, place->source, place->line, place->column,
-                           "%s = %s: there is no causal mode: the sequence projection mixes future positions into "
-                           "every projected key, and no mask can undo that. This program pretrains encoders",
-                           path, value);
+        return source_fail(
+            err, place->source, place->line, place->column,
+            "%s = %s: there is no causal mode: the sequence projection mixes future positions into "
+            "every projected key, and no mask can undo that. This program pretrains encoders",
+            path, value);
     }
     return true;
 }
@@ -146,15 +149,20 @@ static bool name_other_sections(char *out, size_t size, const char *section, con
     size_t used = 0;
     for (size_t i = 0; i < schema_count && used < size; i++) {
         const char *path = schema_keys[i].path, *dot = strchr(path, '.');
-        if (schema_in_section(&schema_keys[i], section) || strcmp(schema_leaf(&schema_keys[i]), name) != 0) continue;
+        if (schema_in_section(&schema_keys[i], section) ||
+            strcmp(schema_leaf(&schema_keys[i]), name) != 0)
+            continue;
         if (!dot) {
             snprintf(out, size, "%s stands outside of the sections, without indentation", name);
             return true;
         }
-        if (used == 0) used = (size_t)snprintf(out, size, "%s belongs to", name);
-        else used += (size_t)snprintf(out + used, size - used, ", or to");
+        if (used == 0)
+            used = (size_t)snprintf(out, size, "%s belongs to", name);
+        else
+            used += (size_t)snprintf(out + used, size - used, ", or to");
         if (used < size)
-            used += (size_t)snprintf(out + used, size - used, " section %.*s (%s)", (int)(dot - path), path, path);
+            used += (size_t)snprintf(out + used, size - used, " section %.*s (%s)",
+                                     (int)(dot - path), path, path);
     }
     return used > 0;
 }
@@ -172,7 +180,8 @@ static void list_keys(char *out, size_t size, const char *section) {
     const char *comma = "";
     for (size_t i = 0; i < schema_count && used < size; i++) {
         if (!schema_in_section(&schema_keys[i], section)) continue;
-        used += (size_t)snprintf(out + used, size - used, "%s %s", comma, schema_leaf(&schema_keys[i]));
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s %s", comma, schema_leaf(&schema_keys[i]));
         comma = ",";
     }
 }
@@ -181,21 +190,29 @@ static void suggest_key(char *out, size_t size, const char *section, const char 
     const ConfigKey *key;
     const char *ours = find_other_name(name), *dot = strchr(name, '.');
     if (!*section && dot && schema_find(name, strlen(name)))
-        snprintf(out, size, "write it as a section: \"%.*s:\" and below it, indented, \"%s: ...\"", (int)(dot - name),
-                 name, dot + 1);
-    else if (name_other_sections(out, size, section, name)) return;
-    else if ((key = find_near(section, true, name)) != NULL) snprintf(out, size, "did you mean %s?", key->path);
-    else if (ours) snprintf(out, size, "the key is called %s here", ours);
-    else if ((key = find_near(section, false, name)) != NULL) snprintf(out, size, "did you mean %s?", key->path);
-    else if (*section) list_keys(out, size, section);
-    else snprintf(out, size, "`linformer help config` lists all keys");
+        snprintf(out, size, "write it as a section: \"%.*s:\" and below it, indented, \"%s: ...\"",
+                 (int)(dot - name), name, dot + 1);
+    else if (name_other_sections(out, size, section, name))
+        return;
+    else if ((key = find_near(section, true, name)) != NULL)
+        snprintf(out, size, "did you mean %s?", key->path);
+    else if (ours)
+        snprintf(out, size, "the key is called %s here", ours);
+    else if ((key = find_near(section, false, name)) != NULL)
+        snprintf(out, size, "did you mean %s?", key->path);
+    else if (*section)
+        list_keys(out, size, section);
+    else
+        snprintf(out, size, "`linformer help config` lists all keys");
 }
 
-bool schema_fail_unknown(Err *err, const KeyPlace *place, const char *section, const char *name, const char *value) {
+bool schema_fail_unknown(Err *err, const KeyPlace *place, const char *section, const char *name,
+                         const char *value) {
     char suggestion[SUGGESTION_MAX], path[128], shown[64];
     text_show(shown, sizeof shown, name);
     snprintf(path, sizeof path, "%s%s%s", section, *section ? "." : "", shown);
-    if (strcmp(value, "false") != 0 && !schema_refuse_causal(err, place, path, name, value)) return false;
+    if (strcmp(value, "false") != 0 && !schema_refuse_causal(err, place, path, name, value))
+        return false;
     if (!*section) { /* a section is as likely to be meant as a key */
         const char *const *s = schema_sections;
         while (*s && !is_near(word_distance(name, *s), name)) s++;
@@ -204,5 +221,6 @@ bool schema_fail_unknown(Err *err, const KeyPlace *place, const char *section, c
                                "unknown section %s: did you mean %s?", shown, *s);
     }
     suggest_key(suggestion, sizeof suggestion, section, shown);
-    return source_fail(err, place->source, place->line, place->column, "unknown key %s: %s", path, suggestion);
+    return source_fail(err, place->source, place->line, place->column, "unknown key %s: %s", path,
+                       suggestion);
 }

@@ -16,19 +16,20 @@ bool fail_memory(Err *err) {
     return err_set(err, ERR_FAILED, "out of memory");
 }
 
-bool value_fail(const Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err,
-                const char *format, ...) {
+bool value_fail(const Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                Err *err, const char *format, ...) {
     char shown[SHOWN_MAX], message[512];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     node_show(shown, sizeof shown, node);
-    return source_fail(err, &loader->source, at ? at->line : 0, at ? at->column : 0, "%s = %s: %s", key->path, shown,
-                       message);
+    return source_fail(err, &loader->source, at ? at->line : 0, at ? at->column : 0, "%s = %s: %s",
+                       key->path, shown, message);
 }
 
-static bool fail_wanted(const Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool fail_wanted(const Loader *loader, const ConfigKey *key, const Node *at,
+                        const Node *node, Err *err) {
     char wanted[WANTED_MAX];
     schema_describe(wanted, sizeof wanted, key);
     return value_fail(loader, key, at, node, err, "wanted %s", wanted);
@@ -36,7 +37,8 @@ static bool fail_wanted(const Loader *loader, const ConfigKey *key, const Node *
 
 static bool is_null(const Node *node) {
     return node->type == NODE_SCALAR && !node->quoted &&
-           (node->text[0] == '\0' || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
+           (node->text[0] == '\0' || strcmp(node->text, "~") == 0 ||
+            strcmp(node->text, "null") == 0);
 }
 
 /* ---- numbers ---- */
@@ -46,17 +48,19 @@ static bool is_integer_key(const ConfigKey *key) {
            (key->type == KEY_BUDGET && (key->unit == BUDGET_STEPS || key->unit == BUDGET_TOKENS));
 }
 
-static bool read_number(double *out, const Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
-                        Err *err) {
+static bool read_number(double *out, const Loader *loader, const ConfigKey *key, const Node *at,
+                        const Node *node, Err *err) {
     double value = 0;
     if (node->type != NODE_SCALAR) return fail_wanted(loader, key, at, node, err);
     NumberFault fault = number_read(&value, node->text, is_integer_key(key));
     if (fault == NUMBER_LEADING_ZERO)
-        return value_fail(loader, key, at, node, err, "leading zeros are refused (some readers take 010 for 8)");
+        return value_fail(loader, key, at, node, err,
+                          "leading zeros are refused (some readers take 010 for 8)");
     if (fault == NUMBER_UNDERSCORE)
         return value_fail(loader, key, at, node, err, "write the number without underscores");
     if (fault != NUMBER_OK) return fail_wanted(loader, key, at, node, err);
-    if (node->quoted) return value_fail(loader, key, at, node, err, "quotes make it text: write the bare number");
+    if (node->quoted)
+        return value_fail(loader, key, at, node, err, "quotes make it text: write the bare number");
     bool low_ok = key->open & OPEN_LOW ? value > key->low : value >= key->low;
     bool high_ok = key->open & OPEN_HIGH ? value < key->high : value <= key->high;
     if (!low_ok || !high_ok) return fail_wanted(loader, key, at, node, err);
@@ -64,7 +68,8 @@ static bool read_number(double *out, const Loader *loader, const ConfigKey *key,
     return true;
 }
 
-static bool set_pair(Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool set_pair(Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                     Err *err) {
     double pair[2];
     if (node->type != NODE_LIST || node->count != 2) return fail_wanted(loader, key, at, node, err);
     const Node *item = node->first;
@@ -75,7 +80,8 @@ static bool set_pair(Loader *loader, const ConfigKey *key, const Node *at, const
     return true;
 }
 
-static bool set_k(Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool set_k(Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                  Err *err) {
     size_t *k = schema_member(key, loader->config);
     double value;
     if (node->type != NODE_LIST) {
@@ -85,8 +91,8 @@ static bool set_k(Loader *loader, const ConfigKey *key, const Node *at, const No
         return true;
     }
     if (node->count == 0 || node->count > CONFIG_MAX_LAYERS) {
-        return value_fail(loader, key, at, node, err, "wanted one integer for each layer, found %zu items",
-                          node->count);
+        return value_fail(loader, key, at, node, err,
+                          "wanted one integer for each layer, found %zu items", node->count);
     }
     size_t i = 0;
     for (const Node *item = node->first; item; item = item->next) {
@@ -97,7 +103,8 @@ static bool set_k(Loader *loader, const ConfigKey *key, const Node *at, const No
     return true;
 }
 
-static bool set_budget(Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool set_budget(Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                       Err *err) {
     double value;
     if (!read_number(&value, loader, key, at, node, err)) return false;
     for (size_t i = 0; loader->layer > 0 && i < schema_count; i++) {
@@ -106,8 +113,9 @@ static bool set_budget(Loader *loader, const ConfigKey *key, const Node *at, con
         if (other->type != KEY_BUDGET || other == key || origin->layer != loader->layer) continue;
         char place[512];
         source_place(place, sizeof place, &origin->source, origin->line, origin->column);
-        return value_fail(loader, key, at, node, err, "a run has one budget, and %s is given too (%s): remove one",
-                          other->path, place);
+        return value_fail(loader, key, at, node, err,
+                          "a run has one budget, and %s is given too (%s): remove one", other->path,
+                          place);
     }
     loader->config->train.budget = value;
     loader->config->train.budget_unit = key->unit;
@@ -126,7 +134,8 @@ static bool word_index(unsigned *out, const char *const *words, const char *text
     return false;
 }
 
-static bool set_word(Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool set_word(Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                     Err *err) {
     char suggestion[WANTED_MAX];
     unsigned index = 0;
     if (node->type != NODE_SCALAR) return fail_wanted(loader, key, at, node, err);
@@ -140,12 +149,13 @@ static bool set_word(Loader *loader, const ConfigKey *key, const Node *at, const
     return true;
 }
 
-static bool read_bool(bool *out, const Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
-                      Err *err) {
+static bool read_bool(bool *out, const Loader *loader, const ConfigKey *key, const Node *at,
+                      const Node *node, Err *err) {
     bool plain = node->type == NODE_SCALAR && !node->quoted;
     bool yes = plain && strcmp(node->text, "true") == 0;
     if (!yes && !(plain && strcmp(node->text, "false") == 0))
-        return value_fail(loader, key, at, node, err, "%s is written true or false (not yes, no, on, off)", at->text);
+        return value_fail(loader, key, at, node, err,
+                          "%s is written true or false (not yes, no, on, off)", at->text);
     *out = yes;
     return true;
 }
@@ -158,23 +168,27 @@ static bool set_sharing_map(Loader *loader, const ConfigKey *key, const Node *no
         const Node **slot = strcmp(name->text, "scope") == 0    ? &scope
                             : strcmp(name->text, "tie_kv") == 0 ? &tie
                                                                 : NULL;
-        if (!slot) return value_fail(loader, key, name, node, err, "unknown key %s: it takes scope and tie_kv", name->text);
+        if (!slot)
+            return value_fail(loader, key, name, node, err,
+                              "unknown key %s: it takes scope and tie_kv", name->text);
         if (*slot) {
-            return value_fail(loader, key, name, node, err, "%s is given twice, first in line %zu", name->text,
-                              (*slot)->line);
+            return value_fail(loader, key, name, node, err, "%s is given twice, first in line %zu",
+                              name->text, (*slot)->line);
         }
         *slot = name;
     }
     if (!scope || !tie)
-        return value_fail(loader, key, node, node, err, "the mapping needs both scope and tie_kv; %s is missing",
+        return value_fail(loader, key, node, node, err,
+                          "the mapping needs both scope and tie_kv; %s is missing",
                           scope ? "tie_kv" : "scope");
     const Node *word = scope->next;
     if (word->type != NODE_SCALAR || !word_index(&scope_index, schema_scopes, word->text)) {
         for (const SharingName *s = schema_sharing; s->name && word->type == NODE_SCALAR; s++) {
             if (strcmp(s->name, word->text) == 0)
-                return value_fail(loader, key, scope, node, err,
-                                  "%s is a shorthand for scope and tie_kv together: write sharing: %s", s->name,
-                                  s->name);
+                return value_fail(
+                    loader, key, scope, node, err,
+                    "%s is a shorthand for scope and tie_kv together: write sharing: %s", s->name,
+                    s->name);
         }
         return value_fail(loader, key, scope, node, err, "scope is one of head, layer, model");
     }
@@ -184,7 +198,8 @@ static bool set_sharing_map(Loader *loader, const ConfigKey *key, const Node *no
     return true;
 }
 
-static bool set_sharing(Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool set_sharing(Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                        Err *err) {
     if (node->type == NODE_MAP) return set_sharing_map(loader, key, node, err);
     if (node->type != NODE_SCALAR) return fail_wanted(loader, key, at, node, err);
     const char *names[8] = {NULL};
@@ -197,13 +212,15 @@ static bool set_sharing(Loader *loader, const ConfigKey *key, const Node *at, co
     }
     char suggestion[WANTED_MAX];
     schema_suggest_word(suggestion, sizeof suggestion, names, node->text);
-    return value_fail(loader, key, at, node, err, "not known%s%s", suggestion,
-                      strstr(suggestion, "one of") ? ", or {scope: head|layer|model, tie_kv: true|false}" : "");
+    return value_fail(
+        loader, key, at, node, err, "not known%s%s", suggestion,
+        strstr(suggestion, "one of") ? ", or {scope: head|layer|model, tie_kv: true|false}" : "");
 }
 
 /* ---- paths ---- */
 
-static bool check_path(const Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool check_path(const Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                       Err *err) {
     if (node->type != NODE_SCALAR) return fail_wanted(loader, key, at, node, err);
     if (node->text[0] == '\0') return value_fail(loader, key, at, node, err, "an empty path");
     if (!node->quoted && (strcmp(node->text, "true") == 0 || strcmp(node->text, "false") == 0))
@@ -211,7 +228,8 @@ static bool check_path(const Loader *loader, const ConfigKey *key, const Node *a
     return true;
 }
 
-static bool set_path(Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool set_path(Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                     Err *err) {
     if (!check_path(loader, key, at, node, err)) return false;
     char **member = schema_member(key, loader->config);
     char *path = path_expand_home(node->text);
@@ -236,8 +254,8 @@ static char *glob_resolve(const Loader *loader, const char *text) {
     return text[0] == '/' ? strdup(text) : glob_join(loader->folder, text);
 }
 
-static bool add_glob(GlobList *globs, const Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
-                     Err *err) {
+static bool add_glob(GlobList *globs, const Loader *loader, const ConfigKey *key, const Node *at,
+                     const Node *node, Err *err) {
     char place[512];
     if (!check_path(loader, key, at, node, err)) return false;
     source_place(place, sizeof place, &loader->source, at ? at->line : 0, at ? at->column : 0);
@@ -251,17 +269,21 @@ static bool add_glob(GlobList *globs, const Loader *loader, const ConfigKey *key
     return true;
 }
 
-static bool set_globs(Loader *loader, const ConfigKey *key, const Node *at, const Node *node, Err *err) {
+static bool set_globs(Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                      Err *err) {
     GlobList globs = {0};
     bool ok = node->type != NODE_MAP || fail_wanted(loader, key, at, node, err);
     size_t count = node->type == NODE_LIST ? node->count : 1;
     if (ok && count > GLOBS_MAX)
-        ok = value_fail(loader, key, at, node, err, "a list of %zu: at most %d, use globs (*.txt)", count, GLOBS_MAX);
-    if (ok && count > 0 && !(globs.items = calloc(count, sizeof *globs.items))) ok = fail_memory(err);
+        ok = value_fail(loader, key, at, node, err, "a list of %zu: at most %d, use globs (*.txt)",
+                        count, GLOBS_MAX);
+    if (ok && count > 0 && !(globs.items = calloc(count, sizeof *globs.items)))
+        ok = fail_memory(err);
     if (ok && node->type == NODE_LIST) {
         for (const Node *item = node->first; ok && item; item = item->next) {
-            ok = is_null(item) ? value_fail(loader, key, item, node, err, "an item of the list has no value")
-                               : add_glob(&globs, loader, key, item, item, err);
+            ok = is_null(item)
+                     ? value_fail(loader, key, item, node, err, "an item of the list has no value")
+                     : add_glob(&globs, loader, key, item, item, err);
         }
     } else if (ok) {
         ok = add_glob(&globs, loader, key, at, node, err);
@@ -350,7 +372,8 @@ static void write_sharing(FILE *out, const ModelConfig *model) {
             return;
         }
     }
-    fprintf(out, "{scope: %s, tie_kv: %s}", schema_scopes[model->scope], model->tie_kv ? "true" : "false");
+    fprintf(out, "{scope: %s, tie_kv: %s}", schema_scopes[model->scope],
+            model->tie_kv ? "true" : "false");
 }
 
 static void write_globs(FILE *out, const GlobList *globs) {
@@ -401,7 +424,9 @@ void value_text(char *out, size_t size, const ConfigKey *key, const Config *conf
     size_t length = 0;
     FILE *f = open_memstream(&full, &length);
     if (f) value_write(f, key, config);
-    if (!f || fclose(f) != 0 || !full) snprintf(out, size, "?");
-    else text_show(out, size, full);
+    if (!f || fclose(f) != 0 || !full)
+        snprintf(out, size, "?");
+    else
+        text_show(out, size, full);
     free(full);
 }

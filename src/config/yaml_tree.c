@@ -16,12 +16,15 @@ void source_place(char *out, size_t size, const Source *source, size_t line, siz
     size_t length = strlen(source->name);
     const char *cut = length > NAME_SHOWN ? "..." : "";
     const char *name = length > NAME_SHOWN ? source->name + length - NAME_SHOWN : source->name;
-    if (source->is_override || line == 0) snprintf(out, size, "%s%s", cut, name);
-    else snprintf(out, size, "%s%s:%zu:%zu", cut, name, line, column);
+    if (source->is_override || line == 0)
+        snprintf(out, size, "%s%s", cut, name);
+    else
+        snprintf(out, size, "%s%s:%zu:%zu", cut, name, line, column);
 }
 
-bool source_fail(Err *err, const Source *source, size_t line, size_t column, const char *format, ...) {
-    char place[NAME_SHOWN + 64], message[sizeof ((Err *)0)->msg];
+bool source_fail(Err *err, const Source *source, size_t line, size_t column, const char *format,
+                 ...) {
+    char place[NAME_SHOWN + 64], message[sizeof((Err *)0)->msg];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
@@ -34,9 +37,14 @@ bool source_fail(Err *err, const Source *source, size_t line, size_t column, con
 
 /* Bytes of the character at p (1 to 4), 0 where it is not UTF-8. */
 static size_t utf8_decode(uint32_t *out, const unsigned char *p, size_t left) {
-    static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000}; /* shorter forms exist below: overlong */
+    static const uint32_t smallest[5] = {0, 0, 0x80, 0x800,
+                                         0x10000}; /* shorter forms exist below: overlong */
     if (left == 0) return 0;
-    size_t length = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
+    size_t length = p[0] < 0x80       ? 1
+                    : p[0] >> 5 == 6  ? 2
+                    : p[0] >> 4 == 14 ? 3
+                    : p[0] >> 3 == 30 ? 4
+                                      : 0;
     if (length == 0 || length > left) return 0;
     uint32_t c = length == 1 ? p[0] : p[0] & (0x7fu >> length);
     for (size_t i = 1; i < length; i++) {
@@ -50,8 +58,8 @@ static size_t utf8_decode(uint32_t *out, const unsigned char *p, size_t left) {
 
 /* Control characters, the line breaks of Unicode, the byte order mark and non-characters. */
 static bool is_special(uint32_t c) {
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe ||
-           c == 0xffff;
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||
+           c == 0xfffe || c == 0xffff;
 }
 
 bool text_is_printable(const char *text, size_t size) {
@@ -78,8 +86,10 @@ void text_show(char *out, size_t size, const char *text) {
             if (used + 4 <= size) memcpy(out + used, "...", 3), used += 3;
             break;
         }
-        if (shown) memcpy(out + used, p + i, length);
-        else out[used] = '?';
+        if (shown)
+            memcpy(out + used, p + i, length);
+        else
+            out[used] = '?';
         used += need;
         i += step;
     }
@@ -95,14 +105,17 @@ static bool check_characters(const Source *source, const char *text, size_t size
         uint32_t c;
         size_t length = utf8_decode(&c, p + i, size - i);
         if (length == 0)
-            return source_fail(err, source, line, column, "byte 0x%02x is not UTF-8: save the file as UTF-8", p[i]);
+            return source_fail(err, source, line, column,
+                               "byte 0x%02x is not UTF-8: save the file as UTF-8", p[i]);
         if (c == 0)
             return source_fail(err, source, line, column,
                                "NUL byte: a config is plain UTF-8 text (was it saved as UTF-16?)");
         if (c == '\t' && indent)
-            return source_fail(err, source, line, column, "tab at %zu:%zu: YAML is indented with spaces", line, column);
+            return source_fail(err, source, line, column,
+                               "tab at %zu:%zu: YAML is indented with spaces", line, column);
         if (c != '\t' && c != '\n' && c != '\r' && is_special(c))
-            return source_fail(err, source, line, column, "character U+%04X is not allowed in a config", (unsigned)c);
+            return source_fail(err, source, line, column,
+                               "character U+%04X is not allowed in a config", (unsigned)c);
         if (c == '\n' || (c == '\r' && (i + 1 == size || p[i + 1] != '\n'))) {
             line++;
             column = 1;
@@ -143,11 +156,12 @@ static bool is_tab_at(const char *text, size_t size, yaml_mark_t mark) {
 static bool fail_syntax(Builder *b) {
     const yaml_parser_t *p = &b->parser;
     const char *problem = p->problem ? p->problem : "not YAML";
-    if (p->error == YAML_MEMORY_ERROR) return err_set(b->err, ERR_FAILED, "%s: out of memory", b->source->name);
+    if (p->error == YAML_MEMORY_ERROR)
+        return err_set(b->err, ERR_FAILED, "%s: out of memory", b->source->name);
     yaml_mark_t mark = p->problem_mark;
     if (is_tab_at(b->text, b->size, mark)) {
-        return source_fail(b->err, b->source, mark.line + 1, mark.column + 1, "tab at %zu:%zu: use spaces",
-                           mark.line + 1, mark.column + 1);
+        return source_fail(b->err, b->source, mark.line + 1, mark.column + 1,
+                           "tab at %zu:%zu: use spaces", mark.line + 1, mark.column + 1);
     }
     if (p->context && strcmp(p->context, "while scanning an alias") == 0)
         return fail_at(b, p->context_mark, ALIAS_REFUSED);
@@ -155,10 +169,14 @@ static bool fail_syntax(Builder *b) {
     if (p->context && strcmp(p->context, "while scanning a simple key") == 0)
         return fail_at(b, p->context_mark, "not a \"key: value\" line");
     if (strstr(problem, "cannot start any token"))
-        return fail_at(b, mark, "a value cannot start with this character: put the value in quotes");
-    if (!p->context) return source_fail(b->err, b->source, mark.line + 1, mark.column + 1, "not YAML: %s", problem);
-    return source_fail(b->err, b->source, mark.line + 1, mark.column + 1, "not YAML: %s, %s that starts at %zu:%zu",
-                       problem, p->context, p->context_mark.line + 1, p->context_mark.column + 1);
+        return fail_at(b, mark,
+                       "a value cannot start with this character: put the value in quotes");
+    if (!p->context)
+        return source_fail(b->err, b->source, mark.line + 1, mark.column + 1, "not YAML: %s",
+                           problem);
+    return source_fail(b->err, b->source, mark.line + 1, mark.column + 1,
+                       "not YAML: %s, %s that starts at %zu:%zu", problem, p->context,
+                       p->context_mark.line + 1, p->context_mark.column + 1);
 }
 
 static bool next_event(Builder *b, yaml_event_t *event) {
@@ -167,15 +185,16 @@ static bool next_event(Builder *b, yaml_event_t *event) {
 
 static bool refuse_anchor_and_tag(Builder *b, const yaml_event_t *event, const yaml_char_t *anchor,
                                   const yaml_char_t *tag) {
-    if (anchor) return fail_at(b, event->start_mark, "anchors (&name) are refused: write the value out");
+    if (anchor)
+        return fail_at(b, event->start_mark, "anchors (&name) are refused: write the value out");
     if (tag) return fail_at(b, event->start_mark, "tags (!name) are refused: write the bare value");
     return true;
 }
 
 static Node *new_node(Builder *b, NodeType type, yaml_mark_t mark) {
     if (++b->nodes > YAML_MAX_NODES) {
-        source_fail(b->err, b->source, mark.line + 1, mark.column + 1, "more than %d values in one config",
-                    YAML_MAX_NODES);
+        source_fail(b->err, b->source, mark.line + 1, mark.column + 1,
+                    "more than %d values in one config", YAML_MAX_NODES);
         return NULL;
     }
     Node *node = calloc(1, sizeof *node);
@@ -192,14 +211,16 @@ static Node *new_node(Builder *b, NodeType type, yaml_mark_t mark) {
 static Node *build_scalar(Builder *b, const yaml_event_t *event) {
     const char *value = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
-    if (!refuse_anchor_and_tag(b, event, event->data.scalar.anchor, event->data.scalar.tag)) return NULL;
+    if (!refuse_anchor_and_tag(b, event, event->data.scalar.anchor, event->data.scalar.tag))
+        return NULL;
     if (length > YAML_MAX_SCALAR) {
         source_fail(b->err, b->source, event->start_mark.line + 1, event->start_mark.column + 1,
                     "a value of %zu bytes: at most %d are allowed", length, YAML_MAX_SCALAR);
         return NULL;
     }
     if (!text_is_printable(value, length)) {
-        fail_at(b, event->start_mark, "a value with a line break or control character: values are one line of text");
+        fail_at(b, event->start_mark,
+                "a value with a line break or control character: values are one line of text");
         return NULL;
     }
     Node *node = new_node(b, NODE_SCALAR, event->start_mark);
@@ -218,7 +239,8 @@ static Node *build_scalar(Builder *b, const yaml_event_t *event) {
 
 static bool check_map_key(Builder *b, const Node *key) {
     const char *reason = NULL;
-    if (key->type != NODE_SCALAR || key->text[0] == '\0') reason = "a key must be a word";
+    if (key->type != NODE_SCALAR || key->text[0] == '\0')
+        reason = "a key must be a word";
     else if (!key->quoted && strcmp(key->text, "<<") == 0)
         reason = "merge keys (<<) are refused: name the other file with extends";
     if (!reason) return true;
@@ -250,12 +272,15 @@ static bool build_node(Builder *b, Node **out, const yaml_event_t *event, size_t
     if (event->type == YAML_ALIAS_EVENT) return fail_at(b, event->start_mark, ALIAS_REFUSED);
     if (event->type == YAML_SCALAR_EVENT) return (*out = build_scalar(b, event)) != NULL;
     if (depth >= YAML_MAX_DEPTH) {
-        return source_fail(b->err, b->source, event->start_mark.line + 1, event->start_mark.column + 1,
-                           "nested more than %d deep: sections hold keys, keys hold values or lists", YAML_MAX_DEPTH);
+        return source_fail(
+            b->err, b->source, event->start_mark.line + 1, event->start_mark.column + 1,
+            "nested more than %d deep: sections hold keys, keys hold values or lists",
+            YAML_MAX_DEPTH);
     }
     bool is_map = event->type == YAML_MAPPING_START_EVENT;
-    if (!refuse_anchor_and_tag(b, event, is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
-                               is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag))
+    if (!refuse_anchor_and_tag(
+            b, event, is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
+            is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag))
         return false;
     *out = new_node(b, is_map ? NODE_MAP : NODE_LIST, event->start_mark);
     return *out && build_items(b, *out, depth + 1);
@@ -270,8 +295,8 @@ static bool build_document(Builder *b, Node **out) {
         bool ok = true;
         if (type == YAML_DOCUMENT_START_EVENT && ++documents > 1)
             ok = fail_at(b, event.start_mark, "a second document (---): a config is one document");
-        else if (type == YAML_SCALAR_EVENT || type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT ||
-                 type == YAML_ALIAS_EVENT)
+        else if (type == YAML_SCALAR_EVENT || type == YAML_SEQUENCE_START_EVENT ||
+                 type == YAML_MAPPING_START_EVENT || type == YAML_ALIAS_EVENT)
             ok = build_node(b, out, &event, 0);
         yaml_event_delete(&event);
         if (!ok || type == YAML_STREAM_END_EVENT) return ok;
@@ -280,10 +305,12 @@ static bool build_document(Builder *b, Node **out) {
 
 bool yaml_tree_parse(Node **out, const Source *source, const char *text, size_t size, Err *err) {
     *out = NULL;
-    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* byte order mark of UTF-8 */
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3, size -= 3; /* byte order mark of UTF-8 */
     if (!check_characters(source, text, size, err)) return false;
     Builder b = {.source = source, .text = text, .size = size, .err = err};
-    if (!yaml_parser_initialize(&b.parser)) return err_set(err, ERR_FAILED, "%s: out of memory", source->name);
+    if (!yaml_parser_initialize(&b.parser))
+        return err_set(err, ERR_FAILED, "%s: out of memory", source->name);
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, size);
     bool ok = build_document(&b, out);
@@ -331,8 +358,11 @@ void node_show(char *out, size_t size, const Node *node) {
     size_t length = 0;
     FILE *f = open_memstream(&full, &length);
     if (f) show_node(f, node);
-    if (!f || fclose(f) != 0 || !full) snprintf(out, size, "?");
-    else if (length == 0) snprintf(out, size, "(nothing)");
-    else text_show(out, size, full);
+    if (!f || fclose(f) != 0 || !full)
+        snprintf(out, size, "?");
+    else if (length == 0)
+        snprintf(out, size, "(nothing)");
+    else
+        text_show(out, size, full);
     free(full);
 }
