@@ -15,12 +15,13 @@
 
 static const size_t LARGEST_FILE = (size_t)1 << 31;
 
-/* The step of a complete line and its time; false if the line is no metrics object. */
+/* The step of a complete line (newline included) and its time; false if the line is no metrics object. */
 static bool line_step(uint64_t *step, double *elapsed_s, const char *line, size_t size) {
-    cJSON *object = cJSON_ParseWithLength(line, size);
+    const char *end = NULL;
+    cJSON *object = cJSON_ParseWithLengthOpts(line, size, &end, false);
     const cJSON *s = cJSON_GetObjectItemCaseSensitive(object, "step");
     const cJSON *t = cJSON_GetObjectItemCaseSensitive(object, "elapsed_s");
-    bool ok = cJSON_IsNumber(s) && s->valuedouble >= 0 && s->valuedouble < 9e15;
+    bool ok = end == line + size - 1 && cJSON_IsNumber(s) && s->valuedouble >= 0 && s->valuedouble < 9e15;
     if (ok) *step = (uint64_t)s->valuedouble;
     if (ok && cJSON_IsNumber(t)) *elapsed_s = t->valuedouble;
     cJSON_Delete(object);

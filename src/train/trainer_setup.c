@@ -105,9 +105,9 @@ static bool open_data(Trainer *t, Err *err) {
                        "%016" PRIx64 "); run `prepare`", config->tokenizer.model, config->data.tokens, manifest->tokenizer_hash,
                        tokenizer_hash(t->tokenizer));
     }
-    config_set_vocab(&t->config, tokenizer_vocab_size(t->tokenizer));
+    t->config.model.vocab = tokenizer_vocab_size(t->tokenizer);
     if (!dataset_open(&t->train, &manifest->train, manifest, config->model.n, err)) return err_context(err, "data.train");
-    if (manifest->valid.shards > 0 && !dataset_open(&t->valid, &manifest->valid, manifest, config->model.n, err)) {
+    if (manifest->valid.shard_count > 0 && !dataset_open(&t->valid, &manifest->valid, manifest, config->model.n, err)) {
         return err_context(err, "data.valid");
     }
     t->plan = (BatchPlan){.seed = config->train.seed, .mask_rate = config->train.mask_rate, .n = config->model.n,

@@ -1,0 +1,135 @@
+#include <stdlib.h>
+
+#include "harness.h"
+#include "optimizer.h"
+#include "rng.h"
+
+enum { COUNT = 37, BLOCK = 64, UPDATES = 10 };
+
+/* Two tensors in one block: a matrix of COUNT elements and, behind a gap, a vector of as many. */
+static ParamTable two_tensors(Tensor items[2]) {
+    items[0] = (Tensor){.name = "w", .rows = COUNT, .cols = 1, .offset = 0, .count = COUNT, .matrix = true};
+    items[1] = (Tensor){.name = "b", .rows = COUNT, .cols = 1, .offset = BLOCK, .count = COUNT};
+    return (ParamTable){.items = items, .count = 2, .block_reals = 2 * BLOCK, .parameters = 2 * COUNT};
+}
+
+static void fill(real *x, uint64_t key, double scale) {
+    for (size_t i = 0; i < 2 * BLOCK; i++) x[i] = i % BLOCK < COUNT ? (real)(scale * rng_normal(key, i)) : 0;
+}
+
+/* Ten updates against the moments written out as sums: m_t = (1-b1) sum b1^(t-s) g_s, v_t alike. */
+static void test_adamw_closed_form(void) {
+    Tensor items[2];
+    ParamTable table = two_tensors(items);
+    OptimizerConfig config = {.name = OPTIMIZER_ADAMW, .betas = {0.9, 0.98}, .eps = 1e-6, .weight_decay = 0.1,
+                              .decay = DECAY_MATRICES};
+    real w[2 * BLOCK], m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[UPDATES][2 * BLOCK];
+    double want[2 * BLOCK];
+    fill(w, rng_key(test_seed(), RNG_TEST, 1, 0), 1);
+    for (size_t i = 0; i < 2 * BLOCK; i++) want[i] = w[i];
+    for (size_t t = 1; t <= UPDATES; t++) {
+        double lr = 0.01 * (double)t, scale = t % 2 ? 0.5 : 1;
+        fill(g[t - 1], rng_key(test_seed(), RNG_TEST, 2, t), 1);
+        optimizer_step(w, m, v, g[t - 1], &table, &config, lr, scale, t);
+        for (size_t i = 0; i < 2 * BLOCK; i++) {
+            double mt = 0, vt = 0;
+            for (size_t s = 1; s <= t; s++) {
+                double gs = (double)g[s - 1][i] * (s % 2 ? 0.5 : 1);
+                mt += 0.1 * pow(0.9, (double)(t - s)) * gs;
+                vt += 0.02 * pow(0.98, (double)(t - s)) * gs * gs;
+            }
+            mt /= 1 - pow(0.9, (double)t);
+            vt /= 1 - pow(0.98, (double)t);
+            want[i] -= lr * (mt / (sqrt(vt) + 1e-6) + (i < BLOCK ? 0.1 : 0) * want[i]);
+        }
+    }
+    /* each update rounds a few times at the size of lr, ten of them: 100 epsilons of the largest weight */
+    for (size_t i = 0; i < 2 * BLOCK; i++) CHECK_CLOSE(w[i], want[i], 300 * REAL_EPSILON);
+}
+
+/* With betas and eps 0, m/sqrt(v) is the sign of g exactly for small integers: a step of lr whatever the gradient's size. */
+static void test_adamw_is_sign_without_memory(void) {
+    Tensor items[2];
+    ParamTable table = two_tensors(items);
+    OptimizerConfig config = {.name = OPTIMIZER_ADAMW, .decay = DECAY_MATRICES};
+    real w[2 * BLOCK] = {0}, m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[2 * BLOCK] = {0};
+    for (size_t i = 0; i < COUNT; i++) g[i] = g[BLOCK + i] = (real)((i % 2 ? -1 : 1) * (double)(1 + i));
+    for (uint64_t t = 1; t <= 3; t++) optimizer_step(w, m, v, g, &table, &config, 0.25, 1, t);
+    for (size_t i = 0; i < COUNT; i++) {
+        CHECK_CLOSE(w[i], i % 2 ? 0.75 : -0.75, 0);
+        CHECK_CLOSE(w[BLOCK + i], i % 2 ? 0.75 : -0.75, 0);
+    }
+    for (size_t i = COUNT; i < BLOCK; i++) CHECK(w[i] == 0 && m[i] == 0 && v[i] == 0); /* the gap stays zero */
+}
+
+/* Without gradient only decay moves a weight: by the factor 1 - lr * weight_decay. */
+static void test_decay_targets(void) {
+    static const struct { OptimizerName name; DecayTarget target; } cases[] = {
+        {OPTIMIZER_ADAMW, DECAY_MATRICES}, {OPTIMIZER_ADAMW, DECAY_ALL}, {OPTIMIZER_SGD, DECAY_MATRICES},
+        {OPTIMIZER_SGD, DECAY_ALL},
+    };
+    Tensor items[2];
+    ParamTable table = two_tensors(items);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        OptimizerConfig config = {.name = cases[c].name, .betas = {0.9, 0.98}, .eps = 1e-6, .weight_decay = 0.5,
+                                  .decay = cases[c].target};
+        real w[2 * BLOCK], m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[2 * BLOCK] = {0};
+        for (size_t i = 0; i < 2 * BLOCK; i++) w[i] = 1;
+        optimizer_step(w, m, v, g, &table, &config, 0.5, 1, 1);
+        CHECK_CLOSE(w[0], 0.75, 0);
+        CHECK_CLOSE(w[BLOCK], cases[c].target == DECAY_ALL ? 0.75 : 1, 0);
+    }
+}
+
+static void test_sgd_momentum(void) {
+    Tensor items[2];
+    ParamTable table = two_tensors(items);
+    OptimizerConfig config = {.name = OPTIMIZER_SGD, .momentum = 0.5};
+    real w[2 * BLOCK] = {0}, m[2 * BLOCK] = {0}, g[2 * BLOCK];
+    for (size_t i = 0; i < 2 * BLOCK; i++) g[i] = 4;
+    for (uint64_t t = 1; t <= 3; t++) optimizer_step(w, m, NULL, g, &table, &config, 0.25, 0.5, t);
+    /* m = 2, 3, 3.5: 0.25 * 8.5 */
+    CHECK_CLOSE(w[0], -2.125, 0);
+    CHECK_CLOSE(w[BLOCK + COUNT - 1], -2.125, 0);
+}
+
+static void test_frozen_stays(void) {
+    Tensor items[2];
+    ParamTable table = two_tensors(items);
+    items[0].frozen = true;
+    OptimizerConfig config = {.name = OPTIMIZER_ADAMW, .betas = {0.9, 0.98}, .eps = 1e-6, .weight_decay = 0.5,
+                              .decay = DECAY_ALL};
+    real w[2 * BLOCK], m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[2 * BLOCK];
+    for (size_t i = 0; i < 2 * BLOCK; i++) w[i] = g[i] = 1;
+    optimizer_step(w, m, v, g, &table, &config, 0.5, 1, 1);
+    CHECK_CLOSE(w[3], 1, 0);
+    CHECK(w[BLOCK + 3] != 1);
+}
+
+static void test_norm_and_clip(void) {
+    Tensor items[2];
+    ParamTable table = two_tensors(items);
+    real g[2 * BLOCK] = {0};
+    g[3] = 3;
+    g[BLOCK] = -4;
+    CHECK_CLOSE(optimizer_grad_norm(g, &table), 5, 1e-15);
+    CHECK_CLOSE(optimizer_clip_scale(5, 1), 0.2, 1e-16);
+    CHECK_CLOSE(optimizer_clip_scale(0.5, 1), 1, 0);
+    CHECK_CLOSE(optimizer_clip_scale(5, 0), 1, 0);
+    g[BLOCK + 1] = (real)NAN;
+    CHECK(isnan(optimizer_grad_norm(g, &table)));
+    g[BLOCK + 1] = (real)INFINITY;
+    CHECK(isinf(optimizer_grad_norm(g, &table)));
+    g[BLOCK + 1] = (real)1e30; /* its square overflows float, not the sum */
+    CHECK_CLOSE(optimizer_grad_norm(g, &table) / 1e30, 1, 1e-6);
+}
+
+const Test tests_optimizer[] = {
+    {"adamw_closed_form", test_adamw_closed_form, 0},
+    {"adamw_is_sign_without_memory", test_adamw_is_sign_without_memory, 0},
+    {"decay_targets", test_decay_targets, 0},
+    {"sgd_momentum", test_sgd_momentum, 0},
+    {"frozen_stays", test_frozen_stays, 0},
+    {"norm_and_clip", test_norm_and_clip, 0},
+    {0},
+};
