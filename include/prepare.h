@@ -3,18 +3,37 @@
 #define PREPARE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "config.h"
 #include "err.h"
 
-/* What the manifest says of the training or held-out part. */
-typedef struct ManifestPart {
+/* What a shard or a part holds.  Every token that comes out of the text is in `tokens`, which is
+ * the encoded ones plus one `</s>` a document. */
+typedef struct TextTotals {
     uint64_t documents, lines, tokens, text_bytes;
     uint64_t unknown, dropped_bytes, split_lines, empty_documents;
-    double unigram_entropy; /* nats, of the token distribution of this part; specials not counted */
-    size_t shards;
-    char **paths;           /* token shard files */
+    uint64_t longest_line; /* bytes, the largest of the shards */
+} TextTotals;
+
+/* One text shard and the token shard made of it. */
+typedef struct ManifestShard {
+    char *path;             /* token shard file */
+    char *text_path;        /* absolute */
+    uint64_t text_size;     /* bytes of the text file as stored */
+    int64_t text_mtime_ns;
+    uint64_t text_hash;     /* io_hash of the text file as stored */
+    uint64_t payload_hash;  /* of the token shard */
+    TextTotals totals;
+} ManifestShard;
+
+/* What the manifest says of the training or held-out part. */
+typedef struct ManifestPart {
+    TextTotals totals;
+    double unigram_entropy; /* nats, of the token distribution of this part; specials not counted; 0 without tokens */
+    ManifestShard *shards;  /* (shard_count), in the config's order */
+    size_t shard_count;
 } ManifestPart;
 
 typedef struct Manifest {
@@ -22,13 +41,16 @@ typedef struct Manifest {
     uint64_t tokenizer_hash;
     uint64_t data_hash;     /* of all token shards' checksums: identifies the data in checkpoints */
     size_t vocab;
+    char *normalizer;       /* the tokenizer's normalisation rules, for the record */
 } Manifest;
 
+/* Reads <folder>/manifest.json. */
 bool manifest_load(Manifest *out, const char *folder, Err *err);
-void manifest_free(Manifest *manifest);
+void manifest_free(Manifest *manifest); /* accepts a zeroed Manifest */
 
 /* Prepares what is missing or stale (text file's size, modification time or hash, tokenizer hash, or program format version
- * changed), on config->train.threads threads, streaming; trains nothing.  Atomic per shard; the manifest is written last. */
+ * changed), on config->train.threads threads, streaming; trains nothing.  Atomic per shard; the manifest is written last.
+ * The tokens do not depend on the number of threads.  A file that is both training and held-out text is refused. */
 bool prepare_run(const Config *config, Err *err);
 
 /* True if the tokens of config are complete and current; a reason otherwise. */

@@ -1,0 +1,28 @@
+/* manifest.json: what a tokens folder holds and what it was made of.  JSON, written by manifest_save:
+ *   {"format": "linformer tokens", "version": 1, "tokenizer_hash": "<hex>", "vocab": n, "normalizer": "nmt_nfkc",
+ *    "data_hash": "<hex>", "train": PART, "valid": PART}
+ *   PART:  {"unigram_entropy": nats, TOTALS, "shards": [SHARD, ...]}
+ *   SHARD: {"tokens_file": name in the folder, "text_path", "text_size", "text_mtime_ns": "<decimal>", "text_hash": "<hex>",
+ *           "payload_hash": "<hex>", TOTALS}
+ *   TOTALS: the members of TextTotals, whole numbers
+ * 64-bit numbers that JSON readers would round are strings.  A change of the preparation that gives other tokens raises
+ * the version, so that older folders count as stale. */
+#ifndef MANIFEST_H
+#define MANIFEST_H
+
+#include "prepare.h"
+
+enum { MANIFEST_VERSION = 1 };
+#define MANIFEST_NAME "manifest.json"
+#define TOKENS_ENDING ".tok"
+
+bool manifest_save(const Manifest *manifest, const char *folder, Err *err);
+void manifest_shard_free(ManifestShard *shard);
+
+/* Adds one shard's totals. */
+void text_totals_add(TextTotals *sum, const TextTotals *more);
+
+/* folder/name; malloc'd, NULL without memory. */
+char *path_in(const char *folder, const char *name);
+
+#endif
