@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "dropout.h"
 #include "gemm.h"
@@ -56,13 +57,13 @@ static Head head_at(const AttentionShape *s, size_t b, size_t h) {
     return head;
 }
 
-/* Multiply-adds of q k^T, all heads. */
-static size_t product_size(const AttentionShape *s) {
+/* Whether the multiply-adds of q k^T, all heads, are worth waking the team. */
+static bool worth_sharing(const AttentionShape *s) {
     size_t size = 0;
     for (size_t b = 0; b < s->B; b++) {
         size += (s->start[b + 1] - s->start[b]) * (s->key_start[b + 1] - s->key_start[b]) * s->H * s->D;
     }
-    return size;
+    return size >= PARALLEL_MIN_MULTIPLY_ADDS;
 }
 
 /* Mask of the score block that begins at (t, j) of the head. */
@@ -156,7 +157,9 @@ void attention_forward(real *restrict out, real *restrict lse, const real *restr
         longest = T > longest ? T : longest;
     }
     size_t blocks = (longest + QUERY_BLOCK - 1) / QUERY_BLOCK; /* of the longest; shorter sequences skip the rest */
-#pragma omp parallel for schedule(dynamic) if (product_size(shape) >= PARALLEL_MIN_MULTIPLY_ADDS)
+    const bool shared = worth_sharing(shape);
+    (void)shared; /* read by the pragma only */
+#pragma omp parallel for schedule(dynamic) if (shared)
     for (size_t unit = 0; unit < shape->B * shape->H * blocks; unit++) {
         Head head = head_at(shape, unit / (shape->H * blocks), unit / blocks % shape->H);
         size_t t = unit % blocks * QUERY_BLOCK;
@@ -231,7 +234,9 @@ void attention_backward(real *restrict d_q, real *restrict d_k, real *restrict d
                         const real *restrict q, const real *restrict k, const real *restrict v, const real *restrict out,
                         const real *restrict lse, const AttentionShape *shape, real *restrict scratch) {
     Backward a = {d_q, d_k, d_v, d_out, q, k, v, out, lse};
-#pragma omp parallel for schedule(dynamic) if (product_size(shape) >= PARALLEL_MIN_MULTIPLY_ADDS)
+    const bool shared = worth_sharing(shape);
+    (void)shared;
+#pragma omp parallel for schedule(dynamic) if (shared)
     for (size_t unit = 0; unit < shape->B * shape->H; unit++) {
         Head head = head_at(shape, unit / shape->H, unit % shape->H);
         real *mine = scratch + parallel_index() * THREAD_SCRATCH;
