@@ -95,7 +95,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/%,$(wildcard tests/fuzz/fuzz_*.c))
 MAKEFLAGS := $(MAKEFLAGS) $(if $(findstring j,$(filter -j% --job%,$(MAKEFLAGS))),,-j$(shell nproc 2>/dev/null || echo 1))
 
 .PHONY: all libraries run_tests demo test check gradcheck asan fuzz check-headers check-layers bench lint ci info install \
-	clean help FORCE
+	clean help fuzzers format FORCE
 ifeq ($(BUILD),release)
 all: build/linformer build/liblinformer.a
 else
@@ -158,5 +158,99 @@ $(OUT)/fuzz_%: $(OUT)/tests/fuzz/fuzz_%.o $(OUT)/tests/fuzz/driver.o $(OUT)/libl
 
 # ---- targets
 
+SUB = $(MAKE) --no-print-directory
+JUST_DOUBLE = build/double$(SUFFIX)
+HEADERS := $(sort $(wildcard include/*.h))
+FUZZ_SECONDS ?= 60
+
+# installs what is missing, so the libraries are looked up again by a make of its own
+demo:
+	@scripts/install_deps.sh
+	+@$(SUB) BUILD=release all
+	@scripts/demo.sh build/linformer
+
+test:
+	@scripts/install_deps.sh
+	+@$(SUB) check
+
+# the double build repeats the tests that see the type `real`; the others would be the same tests
+check:
+	+@$(SUB) BUILD=release all run_tests
+	+@$(SUB) BUILD=double run_tests
+	@scripts/test.sh build/release$(SUFFIX)/run_tests $(JUST_DOUBLE)/run_tests build/linformer \
+	$$(grep -ls 'include/real\.h' $(TEST_MODULES:%=$(JUST_DOUBLE)/tests/test_%.d) | sed 's|.*/test_\(.*\)\.d|\1/|')
+
+gradcheck:
+	+@$(SUB) BUILD=double run_tests
+	@$(JUST_DOUBLE)/run_tests grad
+
+asan:
+	+@$(SUB) BUILD=asan all run_tests
+	@build/asan$(SUFFIX)/run_tests $(T)
+
+fuzz:
+	+@$(SUB) BUILD=asan fuzzers
+	@scripts/fuzz.sh build/asan$(SUFFIX) $(FUZZ_SECONDS)
+fuzzers: $(FUZZERS)
+
+check-headers: | libraries
+	@for h in $(HEADERS) $(sort $(wildcard src/*/*.h)); do \
+	echo "#include \"$$h\"" | $(CC) $(STD) $(WARN_C) $(filter-out -MMD -MP,$(COMMON)) -I. -I$$(dirname $$h) -Werror -fsyntax-only \
+	-x c - || exit 1; done
+	@echo "headers compile alone"
+
+check-layers:
+	@scripts/check_layers.sh
+
+lint: check-headers check-layers
+	@scripts/lint.sh
+
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
+
+bench: build/linformer
+	build/linformer bench kernels
+	build/linformer bench step
+
+ci:
+	@.ci/run
+
+info: | libraries
+	@echo "compiler   $$($(CC) --version | head -n 1)"
+	@echo "           $$($(CXX) --version | head -n 1)"
+	@echo "flags      $(strip $(STD) $(OPT) $(OMP_FLAGS) $(CPPFLAGS) $(CFLAGS))"
+	@echo "openmp     $(or $(OMP),none: 1 thread)"
+	@for p in openblas yaml-0.1 libcjson sentencepiece zlib libzstd libxxhash; do \
+	printf '%-10s %s\n' "$${p#lib}" "$$($(PKG_CONFIG) --modversion $$p)"; done
+	@echo "output     $(OUT)"
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/linformer
+	install -m 755 $(OUT)/linformer $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(OUT)/liblinformer.a $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(HEADERS) $(DESTDIR)$(PREFIX)/include/linformer
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(LIBS) $(OMP)) -lstdc++|' \
+	scripts/linformer.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/linformer.pc
+
 clean:
 	rm -rf build
+
+help:
+	@echo 'make                build/linformer and build/liblinformer.a'
+	@echo 'make demo           install what is missing, build, pretrain a tiny model on bundled text, fill masks'
+	@echo 'make test           install what is missing, build, run all tests; the last line is "N passed, N failed"'
+	@echo 'make check          the same without installing'
+	@echo 'make gradcheck      gradients of kernels and model against differences, in double'
+	@echo 'make asan           the tests under the address and undefined-behaviour sanitizers; T="filter ..." picks some'
+	@echo 'make fuzz           every fuzz target for FUZZ_SECONDS=60 under the sanitizers'
+	@echo 'make bench          speed of the kernels and of a training step'
+	@echo 'make lint           check-headers, check-layers, forbidden flags, and the linters that are installed'
+	@echo 'make check-headers  every header compiles alone'
+	@echo 'make check-layers   includes go downward only, third-party headers stay with their owners'
+	@echo 'make format         clang-format on all sources'
+	@echo 'make ci             what the continuous integration runs: tests with -Werror, lint, sanitizers'
+	@echo 'make info           compiler, flags and library versions'
+	@echo 'make install        program, library, headers and linformer.pc below PREFIX=/usr/local (DESTDIR respected)'
+	@echo 'make clean          remove build/'
+	@echo
+	@echo 'BUILD=release|debug|asan|double, in build/$$(BUILD); ARCH= for a portable binary (native); WERROR=1; V=1; CC, CFLAGS, LDFLAGS'

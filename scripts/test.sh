@@ -1,0 +1,42 @@
+#!/bin/sh
+# test.sh RELEASE_TESTS DOUBLE_TESTS LINFORMER [FILTER...]
+# Runs the release tests, those of the double build that match the filters, and the command-line tests; the last line is the
+# total, "N passed, N failed".  Fails if a test failed, a part ran no test, or a part ended without its own total.
+set -u
+
+release=$1 double=$2 linformer=$3
+shift 3
+passed=0 failed=0
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+# part NAME COMMAND...: runs it and adds its last line to the total
+part() {
+    name=$1
+    shift
+    echo "== $name"
+    status=0
+    { "$@" || echo "status $?"; } 2>&1 | tee "$output"
+    last=$(grep -v '^status ' "$output" | tail -n 1)
+    numbers=$(echo "$last" | sed -n 's/^\([0-9][0-9]*\) passed, \([0-9][0-9]*\) failed$/\1 \2/p')
+    grep -q '^status ' "$output" && status=1
+    if [ -z "$numbers" ]; then
+        echo "FAIL $name ended without a total"
+        failed=$((failed + 1))
+        return
+    fi
+    part_passed=${numbers% *} part_failed=${numbers#* }
+    passed=$((passed + part_passed)) failed=$((failed + part_failed))
+    if [ "$part_passed" -eq 0 ] || { [ "$status" -ne 0 ] && [ "$part_failed" -eq 0 ]; }; then
+        echo "FAIL $name: nothing passed, or it failed without naming a test"
+        failed=$((failed + 1))
+    fi
+}
+
+part "tests, float" "$release"
+if [ $# -gt 0 ]; then part "tests, double" "$double" "$@"; fi
+part "command line" tests/cli/run.sh "$linformer"
+
+echo "== total"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
