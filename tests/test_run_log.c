@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "io.h"
+#include "log.h"
 #include "run_log.h"
 
 static Metrics line(uint64_t step, double loss) {
@@ -66,6 +67,7 @@ static void test_line_round_trip(void) {
 
 /* A run killed behind its checkpoint: later lines, half a line and rubbish go, the rest stays byte by byte. */
 static void test_resume_drops_later_lines(void) {
+    log_quiet(true);
     write_lines(1, 5);
     char *before = content();
     write_lines(6, 9);
