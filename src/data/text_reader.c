@@ -276,10 +276,12 @@ static long escaped_unit(const char *p, size_t left) {
 }
 
 /* cJSON gives strings that end at a NUL and refuses half surrogates, which other programs write.  Both become U+0001, which
- * the cleaning drops and counts. */
+ * the cleaning drops and counts.  Between strings cJSON would take a NUL for a space. */
 static void defuse_escapes(char *line, size_t size) {
+    bool in_string = false;
     for (size_t i = 0; i < size; i++) {
-        if (line[i] == 0) line[i] = 1;
+        if (line[i] == '"') in_string = !in_string;
+        if (line[i] == 0) line[i] = in_string ? 1 : '?';
         if (line[i] != '\\') continue;
         long unit = escaped_unit(line + i, size - i);
         bool high = unit >= 0xD800 && unit <= 0xDBFF, low = unit >= 0xDC00 && unit <= 0xDFFF;

@@ -34,6 +34,7 @@ const size_t MODEL_LIMIT = (size_t)1 << 28;
 const char REMEDY[] = "train one with `linformer tokenizer`, or with spm_train --bos_id=0 --pad_id=1 --eos_id=2 --unk_id=3 "
                       "--control_symbols='<mask>' --byte_fallback=true";
 const char *const SPECIALS[TOKEN_SPECIALS] = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
+const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD, for what is no text */
 const char SPACE[] = "\xE2\x96\x81"; /* U+2581, which stands for a space in pieces */
 
 /* sentencepiece puts its source file and line before what it says: "src/x.cc(12) [condition] message". */
@@ -87,13 +88,14 @@ char byte_of_piece(const std::string &piece) {
     return piece.size() > 3 ? static_cast<char>(std::strtol(piece.c_str() + 3, nullptr, 16)) : 0;
 }
 
+/* Without NULs too, because callers get a C string. */
 std::string valid_utf8(const std::string &text) {
     std::string out;
     const unsigned char *p = reinterpret_cast<const unsigned char *>(text.data());
     for (size_t i = 0; i < text.size();) {
         size_t length = utf8_length(p + i, text.size() - i);
-        if (length) out.append(text, i, length);
-        else out += "\xEF\xBF\xBD"; /* U+FFFD */
+        if (length && p[i] != 0) out.append(text, i, length);
+        else out += REPLACEMENT;
         i += length ? length : 1;
     }
     return out;
@@ -107,7 +109,7 @@ std::string decode(const Tokenizer *t, const uint32_t *ids, size_t count) {
     for (size_t i = 0; i < count; i++) {
         int id = static_cast<int>(ids[i]);
         if (ids[i] >= static_cast<uint32_t>(p.GetPieceSize())) {
-            text += "\xEF\xBF\xBD";
+            text += REPLACEMENT;
         } else if (id < TOKEN_SPECIALS) {
             /* a mask stands for a whole piece, most often with the space before it */
             if (id == TOKEN_MASK && !at_start) text += ' ';
