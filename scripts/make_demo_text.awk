@@ -31,6 +31,7 @@ function one_of(a, b, c, d, e, g,    n) {
 function chance(percent) { return below(100) < percent }
 
 function upper_first(s) { return toupper(substr(s, 1, 1)) substr(s, 2) }
+function plural(noun) { return noun == "fish" ? noun : noun "s" }
 function a_(noun) { return (noun ~ /^[aeiou]/ ? "an " : "a ") noun }
 # Adds a sentence to the document, unless it is there already.  (Not with index(): that of mawk 1.3.4 reads past the end of
 # long texts.)
@@ -250,6 +251,18 @@ function doc_home(    i, n, kind, r, c, s, m, k) {
     }
 }
 
+function doc_kinds(    i, n, k, kind, name_of) {
+    person(pick("person")); n = 6 + below(5)
+    for (i = 0; i < n; i++) {
+        k = pick("kind"); kind = below(6)
+        name_of = f("kind", k, 3) == "yes" ? a_(f("kind", k, 1)) : f("kind", k, 1)
+        if (kind <= 2) say(name_of " is " a_(f("kind", k, 2)) ".")
+        else if (kind == 3) say(name " asked what " name_of " is, and the teacher said that it is " a_(f("kind", k, 2)) ".")
+        else if (kind == 4) say("among all " plural(f("kind", k, 2)) ", " name " likes the " f("kind", k, 1) " best.")
+        else say("one " f("kind", k, 2) " is called " f("kind", k, 1) ".")
+    }
+}
+
 # A child, a pet and a small misfortune.
 function doc_story(    a, p, q, owner, friend, pet, place, sound, g) {
     a = 1 + below(4); p = pick("person"); q = another_person(p); g = pick("gift")
@@ -268,13 +281,37 @@ function doc_story(    a, p, q, owner, friend, pet, place, sound, g) {
     if (chance(50)) say("then it went to sleep in its " f("animal", a, 5) ".")
 }
 
+# Words of earlier documents, in turn.  A unigram tokenizer makes pieces only of what stands in two different surroundings;
+# without the commas here "is" and "has" would not become pieces, because nothing ever follows them but a space.
+function doc_dictation(    i, n, list) {
+    n = 10 + below(5)
+    for (i = 0; i < n; i++) {
+        list = list (i ? ", " : "") seen_word[dictated % seen_words]
+        dictated++
+    }
+    say("the teacher read these words aloud: " list ".")
+    say("the children wrote them down without a mistake.")
+}
+
+# Takes the words of a finished document into the list of the dictations.
+function remember_words(document,    count, i, words) {
+    gsub(/[.,:\n]/, " ", document)
+    count = split(document, words, " ")
+    for (i = 1; i <= count; i++) {
+        if (words[i] in is_seen) continue
+        is_seen[words[i]] = 1
+        seen_word[seen_words++] = words[i]
+    }
+}
+
 function write_document(    kind) {
     text = ""
     split("", said)
     kind = below(100)
-    if (kind < 18) doc_animal()
-    else if (kind < 27) doc_things()
-    else if (kind < 36) doc_province()
+    if (kind < 17) doc_animal()
+    else if (kind < 25) doc_things()
+    else if (kind < 31) doc_province()
+    else if (kind < 36) doc_kinds()
     else if (kind < 46) doc_job()
     else if (kind < 54) doc_gift()
     else if (kind < 61) doc_numbers()
@@ -283,8 +320,9 @@ function write_document(    kind) {
     else if (kind < 81) doc_meal()
     else if (kind < 87) doc_opposites()
     else if (kind < 91) doc_travel()
-    else if (kind < 96) doc_home()
-    else doc_story()
+    else if (kind < 95) doc_home()
+    else if (kind < 98 || seen_words < 100) doc_story()
+    else doc_dictation()
 }
 
 # Writes `count` documents that have not been written before.
@@ -293,6 +331,7 @@ function write_documents(path, count, seed,    i) {
     for (i = 0; i < count; i++) {
         do write_document(); while (text in written)
         written[text] = 1
+        remember_words(text)
         print text > path
     }
     if (close(path) != 0) { print path ": cannot be written" > "/dev/stderr"; exit 1 }

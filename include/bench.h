@@ -1,0 +1,68 @@
+/* Speed and memory, measured on this machine with the threads in use, on top of the functions that training itself calls.
+ * The yardstick is the peak measured in the same run: a large square matrix product, and a bare loop of fused multiply-adds
+ * in registers.  Every number is the median of its repeats. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config.h"
+#include "err.h"
+
+/* GFLOP/s of gemm on a square product of 2048, repeated for about so many seconds. */
+bool bench_gemm_peak(double *out, double seconds, Err *err);
+
+/* GFLOP/s of fused multiply-adds on registers, all threads: what the processor can do without touching memory. */
+double bench_fma_peak(double seconds);
+
+/* The same of bf16 dot products that accumulate in float; 0 where the processor or the build has none. */
+double bench_bf16_peak(double seconds);
+
+/* Bytes resident now; 0 where the system does not tell. */
+size_t bench_resident(void);
+
+typedef struct BenchKernel {
+    char model[16];        /* "base" or "small": whose sizes */
+    char name[40];
+    char shape[64];
+    double seconds;        /* of one call */
+    double gflops;         /* GFLOP/s; 0 where memory is the limit */
+    double gbytes;         /* GB/s read and written by the algorithm; 0 where arithmetic is the limit */
+} BenchKernel;
+
+typedef struct BenchKernels {
+    double gemm_peak, fma_peak, bf16_peak; /* GFLOP/s */
+    BenchKernel *items;
+    size_t count;
+} BenchKernels;
+
+/* All kernels of the model at two sizes: RoBERTa-base (8 sequences of 512) and a small one (16 of 512). */
+bool bench_kernels(BenchKernels *out, Err *err);
+void bench_kernels_free(BenchKernels *kernels);
+
+typedef struct BenchStepOptions {
+    size_t sequences; /* a batch; 0: the config's micro_batch */
+    size_t steps;     /* measured ones; 0: 10 */
+    size_t warmup;    /* steps before those; 0: 2 */
+} BenchStepOptions;
+
+typedef struct BenchStep {
+    size_t sequences, tokens, masked, steps;
+    double step_s;           /* median */
+    double step_min_s, step_max_s;
+    double tokens_per_s;
+    double gflops;           /* model operations (plan.h) per second */
+    double peak_gflops;      /* median of gemm peaks measured before and after */
+    double fraction_of_peak;
+    size_t predicted_bytes;  /* plan's memory_bytes for these sequences */
+    size_t start_rss;        /* resident before anything was allocated: program and libraries */
+    size_t peak_rss;         /* largest while training */
+    double loss_first, loss_last;
+} BenchStep;
+
+/* Whole training steps (forward, backward, clipping, optimizer) of the config's model on full-length sequences of random ids.
+ * No text and no tokenizer is needed; config->model.vocab must be set. */
+bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *options, Err *err);
+
+#endif

@@ -1,0 +1,24 @@
+/* A trained model ready for use: what a checkpoint holds, in memory. */
+#ifndef LOADED_MODEL_H
+#define LOADED_MODEL_H
+
+#include <stdbool.h>
+
+#include "arena.h"
+#include "checkpoint.h"
+#include "err.h"
+#include "params.h"
+#include "tokenizer.h"
+
+typedef struct LoadedModel {
+    Checkpoint checkpoint; /* its config describes the model */
+    Arena arena;
+    Params params;         /* weights only */
+    Tokenizer *tokenizer;
+} LoadedModel;
+
+/* Reads weights and tokenizer, verifying the whole file. */
+bool loaded_model_open(LoadedModel *out, const char *path, Err *err);
+void loaded_model_close(LoadedModel *model); /* accepts a zeroed struct */
+
+#endif

@@ -1,0 +1,32 @@
+/* Masked-language-model loss of a trained model on text that was not prepared before. */
+#ifndef TEXT_EVAL_H
+#define TEXT_EVAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "err.h"
+#include "evaluation.h"
+#include "loaded_model.h"
+
+typedef struct TextEvalOptions {
+    size_t batch;     /* sequences at a time; 0: 8 */
+    size_t sequences; /* at most so many, in text order; 0: all */
+    size_t threads;   /* that encode the text; 0: all this process may use */
+} TextEvalOptions;
+
+typedef struct TextScore {
+    MlmScore mlm;
+    double unigram_entropy; /* nats, of the tokens of the text: what guessing by frequency costs at least */
+    uint64_t documents, text_bytes;
+} TextScore;
+
+/* Encodes the text shards with the model's own tokenizer into token shards below `folder` (which must exist; the caller
+ * removes it), packs them to n and scores them with masks that depend on the checkpoint's seed and the sequence number alone: equal
+ * text gives equal questions. */
+bool text_evaluate(TextScore *out, const LoadedModel *model, const PathList *texts, const char *folder,
+                   const TextEvalOptions *options, Err *err);
+
+#endif

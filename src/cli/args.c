@@ -1,0 +1,138 @@
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum { WORD_MAX = 40, OPTIONS_MAX = 16 };
+
+/* Edit distance; two swapped neighbours count as one edit. */
+static size_t edit_distance(const char *a, const char *b) {
+    size_t rows = strlen(a), columns = strlen(b);
+    if (rows >= WORD_MAX || columns >= WORD_MAX) return WORD_MAX;
+    size_t d[WORD_MAX][WORD_MAX];
+    for (size_t i = 0; i <= rows; i++) d[i][0] = i;
+    for (size_t j = 0; j <= columns; j++) d[0][j] = j;
+    for (size_t i = 1; i <= rows; i++) {
+        for (size_t j = 1; j <= columns; j++) {
+            size_t best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best) best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best) best = d[i][j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && d[i - 2][j - 2] + 1 < best) best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    }
+    return d[rows][columns];
+}
+
+const char *near_word(const char *word, const char *const *words) {
+    const char *best = NULL;
+    size_t best_distance = 3; /* more than two edits are another word, and so are two in a short one */
+    for (; *words; words++) {
+        size_t distance = edit_distance(word, *words);
+        if (distance < best_distance && 3 * distance <= strlen(word)) best = *words, best_distance = distance;
+    }
+    return best;
+}
+
+static const Option *find_option(const Command *command, const char *name, size_t length) {
+    for (const Option *o = command->options; o->name; o++) {
+        if (strlen(o->name) == length && memcmp(o->name, name, length) == 0) return o;
+    }
+    return NULL;
+}
+
+static bool fail_unknown(const Command *command, const char *name, size_t length, Err *err) {
+    const char *names[OPTIONS_MAX + 1] = {0};
+    size_t count = 0;
+    for (const Option *o = command->options; o->name && count < OPTIONS_MAX; o++) names[count++] = o->name;
+    char shown[WORD_MAX];
+    snprintf(shown, sizeof shown, "%.*s", (int)(length < WORD_MAX ? length : WORD_MAX - 1), name);
+    const char *near = near_word(shown, names);
+    return err_set(err, ERR_CONFIG, "%s has no option %s%s%s%s", command->name, shown, near ? ": did you mean " : "",
+                   near ? near : "", near ? "?" : "");
+}
+
+static bool parse_number(double *out, const char *text) {
+    char *end;
+    errno = 0;
+    *out = strtod(text, &end);
+    return end != text && *end == 0 && errno == 0;
+}
+
+static bool set_option(Options *options, const Option *option, const char *value, Err *err) {
+    void *member = (char *)options + option->offset;
+    if (option->kind == OPTION_FLAG) {
+        if (value) return err_set(err, ERR_CONFIG, "%s takes no value", option->name);
+        *(bool *)member = true;
+        return true;
+    }
+    if (!value) return err_set(err, ERR_CONFIG, "%s needs a value: %s %s", option->name, option->name, option->value);
+    double number;
+    bool whole = option->kind == OPTION_COUNT;
+    bool digits = !whole || strspn(value, "0123456789") == strlen(value);
+    if (!digits || !parse_number(&number, value) || !(number >= option->low && number <= option->high))
+        return err_set(err, ERR_CONFIG, "%s %s: wanted %s from %.15g to %.15g", option->name, value,
+                       whole ? "a whole number" : "a number", option->low, option->high);
+    if (whole) *(size_t *)member = (size_t)number;
+    else *(double *)member = number;
+    return true;
+}
+
+/* The option at argv[*i], and its value, which may be the next argument. */
+static bool parse_option(Options *options, const Command *command, int argc, char **argv, int *i, Err *err) {
+    const char *text = argv[*i], *equals = strchr(text, '=');
+    size_t length = equals ? (size_t)(equals - text) : strlen(text);
+    if (strcmp(text, "-h") == 0) {
+        options->help = true;
+        return true;
+    }
+    const Option *option = find_option(command, text, length);
+    if (!option) return fail_unknown(command, text, length, err);
+    const char *value = equals ? equals + 1 : NULL;
+    if (option->kind != OPTION_FLAG && !equals && *i + 1 < argc) value = argv[++*i];
+    return set_option(options, option, value, err);
+}
+
+bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *err) {
+    *out = (Args){.items = calloc((size_t)argc + 1, sizeof *out->items)};
+    if (!out->items) return err_set(err, ERR_FAILED, "out of memory for %d arguments", argc);
+    bool options = true;
+    for (int i = 0; i < argc; i++) {
+        if (options && strcmp(argv[i], "--") == 0) options = false;
+        else if (!options || argv[i][0] != '-' || !argv[i][1]) out->items[out->count++] = argv[i];
+        else if (!parse_option(&out->options, command, argc, argv, &i, err)) return false;
+    }
+    if (out->options.help) return true;
+    if (out->count < command->min_arguments)
+        return err_set(err, ERR_CONFIG, "%s needs more arguments: %s", command->name, command->arguments);
+    if (out->count > command->max_arguments)
+        return err_set(err, ERR_CONFIG, "%s: unexpected argument %s", command->name,
+                       out->items[command->max_arguments]);
+    return true;
+}
+
+void args_free(Args *args) {
+    free(args->items);
+    *args = (Args){0};
+}
+
+void command_write_usage(void *stream, const Command *command) {
+    fprintf(stream, "usage: linformer %s [options]%s%s\n", command->name, *command->arguments ? " " : "",
+            command->arguments);
+}
+
+void command_write_help(void *stream, const Command *command) {
+    command_write_usage(stream, command);
+    fprintf(stream, "%s\n", command->summary);
+    if (command->notes) fprintf(stream, "\n%s\n", command->notes);
+    fprintf(stream, "\noptions:\n");
+    for (const Option *o = command->options; o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+        fprintf(stream, "  %-16s %s\n", left, o->help);
+    }
+}

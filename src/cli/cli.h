@@ -1,0 +1,92 @@
+/* What the sub-commands share: their table entry, options, and how results leave the program. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config.h"
+#include "err.h"
+
+/* Values of all options of all commands; a command reads those that its table lists. */
+typedef struct Options {
+    bool help, json, quiet, resume, stats;
+    size_t top, batch, threads, sequences, steps, warmup;
+    double gflops;
+} Options;
+
+typedef enum OptionKind { OPTION_FLAG, OPTION_COUNT, OPTION_NUMBER } OptionKind;
+
+typedef struct Option {
+    const char *name;   /* "--top" */
+    OptionKind kind;
+    size_t offset;      /* of the member of Options: bool, size_t or double */
+    double low, high;   /* of the value; a count without the option is 0 */
+    const char *value;  /* its name in the help, NULL for a flag */
+    const char *help;
+} Option;
+
+/* Options that every command takes. */
+#define OPTION_JSON {"--json", OPTION_FLAG, offsetof(Options, json), 0, 0, NULL, "print the result as one JSON object"}
+#define OPTION_QUIET {"--quiet", OPTION_FLAG, offsetof(Options, quiet), 0, 0, NULL, "no log and no progress on stderr"}
+#define OPTION_HELP {"--help", OPTION_FLAG, offsetof(Options, help), 0, 0, NULL, "this help"}
+#define OPTION_THREADS {"--threads", OPTION_COUNT, offsetof(Options, threads), 1, 4096, "N", \
+                        "threads to use (default: all this process may use)"}
+
+typedef struct Args {
+    Options options;
+    const char **items;  /* arguments that are not options, in order; borrowed from argv */
+    size_t count;
+} Args;
+
+typedef struct Command {
+    const char *name, *arguments; /* "plan", "CONFIG [section.key=value ...]" */
+    const char *summary;          /* one line of the list of commands */
+    const char *notes;            /* paragraphs of the command's help, or NULL */
+    const Option *options;        /* name NULL after the last */
+    size_t min_arguments, max_arguments;
+    bool own_signals;             /* handles SIGINT and SIGTERM itself */
+    bool (*run)(const Args *args, Err *err);
+} Command;
+
+extern const Command command_bench, command_eval, command_fill_mask, command_inspect, command_plan, command_prepare,
+    command_pretrain, command_tokenizer;
+
+/* Takes arguments and options apart.  Fails with ERR_CONFIG; free with args_free in any case. */
+bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *err);
+void args_free(Args *args);
+
+/* "usage: linformer plan CONFIG ..."; stream is a FILE *. */
+void command_write_usage(void *stream, const Command *command);
+void command_write_help(void *stream, const Command *command);
+
+/* The word of the NULL-terminated list that is a slip of the keyboard away from `word`, or NULL. */
+const char *near_word(const char *word, const char *const *words);
+
+/* The configuration args->items[index], with the overrides behind it; logs its notes.  config_free in any case. */
+bool load_config(Config *out, const Args *args, size_t index, Err *err);
+
+/* The vocabulary of the tokenizer's file; before it is trained tokenizer.vocab_size stands. */
+bool take_vocab(Config *config, Err *err);
+
+/* Sets the thread count (0: all), logs the machine line and warnings, and tests the BLAS. */
+bool start_threads(size_t threads, Err *err);
+
+/* Prints the object on one line and deletes it. */
+bool print_json(cJSON *object, Err *err);
+
+/* "1,234,567" and "1.23 GiB" in one of 8 rotating static buffers. */
+const char *show_count(size_t count);
+const char *show_bytes(size_t bytes);
+const char *show_hash(unsigned long long hash); /* 16 hexadecimal digits */
+
+/* Waits for SIGINT, SIGTERM and SIGHUP on a thread of its own, which removes the temporary folders and ends the process by
+ * the signal.  Before any other thread starts. */
+void interrupt_start(void);
+
+/* A new folder under $TMPDIR, removed by temp_folder_remove or when the program is interrupted. */
+bool temp_folder_create(char **path, Err *err);
+void temp_folder_remove(char *path); /* frees path; accepts NULL */
+
+#endif

@@ -1,0 +1,167 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+#include "cli.h"
+#include "threads.h"
+
+static const double MIB = 1 << 20;
+
+static void add_machine(cJSON *object, double gemm_peak) {
+    char text[256];
+    threads_describe(text, sizeof text);
+    cJSON_AddNumberToObject(object, "peak_gflops", gemm_peak);
+    cJSON_AddStringToObject(object, "blas_kernel", threads_blas_kernel());
+    cJSON_AddStringToObject(object, "machine", text);
+    if (threads_warning()) cJSON_AddStringToObject(object, "warning", threads_warning());
+    else cJSON_AddNullToObject(object, "warning");
+}
+
+/* ---- bench kernels */
+
+static void print_kernels(const BenchKernels *kernels) {
+    char text[256];
+    threads_describe(text, sizeof text);
+    printf("%s\n", text);
+    if (threads_warning()) printf("warning: %s\n", threads_warning());
+    printf("peaks: matrix product %.1f GFLOP/s, fused multiply-adds %.1f GFLOP/s (the product reaches %.0f%%)",
+           kernels->gemm_peak, kernels->fma_peak, 100 * kernels->gemm_peak / kernels->fma_peak);
+    if (kernels->bf16_peak > 0) printf(", bf16 dot products %.1f GFLOP/s", kernels->bf16_peak);
+    printf("\nof peak: share of the matrix product's\n\n");
+    printf("%-6s %-30s %-30s %10s %9s %8s %7s\n", "model", "kernel", "shape", "ms", "GFLOP/s", "of peak", "GB/s");
+    for (size_t i = 0; i < kernels->count; i++) {
+        const BenchKernel *k = &kernels->items[i];
+        printf("%-6s %-30s %-30s %10.3f ", k->model, k->name, k->shape, 1e3 * k->seconds);
+        if (k->gflops > 0) printf("%9.1f %7.0f%%\n", k->gflops, 100 * k->gflops / kernels->gemm_peak);
+        else printf("%9s %8s %7.1f\n", "", "", k->gbytes);
+    }
+}
+
+static bool print_kernels_json(const BenchKernels *kernels, Err *err) {
+    cJSON *object = cJSON_CreateObject();
+    add_machine(object, kernels->gemm_peak);
+    cJSON_AddNumberToObject(object, "fma_gflops", kernels->fma_peak);
+    cJSON_AddNumberToObject(object, "bf16_gflops", kernels->bf16_peak);
+    cJSON *list = cJSON_AddArrayToObject(object, "kernels");
+    for (size_t i = 0; i < kernels->count; i++) {
+        const BenchKernel *k = &kernels->items[i];
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, item);
+        cJSON_AddStringToObject(item, "model", k->model);
+        cJSON_AddStringToObject(item, "kernel", k->name);
+        cJSON_AddStringToObject(item, "shape", k->shape);
+        cJSON_AddNumberToObject(item, "seconds", k->seconds);
+        if (k->gflops > 0) {
+            cJSON_AddNumberToObject(item, "gflops", k->gflops);
+            cJSON_AddNumberToObject(item, "fraction_of_peak", k->gflops / kernels->gemm_peak);
+        } else {
+            cJSON_AddNumberToObject(item, "gbytes_per_s", k->gbytes);
+        }
+    }
+    return print_json(object, err);
+}
+
+static bool run_kernels(const Args *args, Err *err) {
+    if (args->count > 1) return err_set(err, ERR_CONFIG, "bench kernels: unexpected argument %s", args->items[1]);
+    BenchKernels kernels;
+    bool ok = start_threads(args->options.threads, err) && bench_kernels(&kernels, err);
+    if (!ok) return false;
+    if (args->options.json) ok = print_kernels_json(&kernels, err);
+    else print_kernels(&kernels);
+    bench_kernels_free(&kernels);
+    return ok;
+}
+
+/* ---- bench step */
+
+static void print_step(const BenchStep *s, const Config *config) {
+    const ModelConfig *m = &config->model;
+    char text[256];
+    threads_describe(text, sizeof text);
+    printf("%s\n", text);
+    if (threads_warning()) printf("warning: %s\n", threads_warning());
+    printf("model      %zu layers, width %zu, %zu heads, ffn %zu, n %zu, k %zu, %s, vocabulary %s\n", m->layers, m->width,
+           m->heads, m->ffn, m->n, m->k[0], m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
+           show_count(m->vocab));
+    printf("batch      %zu sequences, %s tokens, %s masked\n", s->sequences, show_count(s->tokens), show_count(s->masked));
+    printf("step       %.1f ms, median of %zu (%.1f to %.1f)\n", 1e3 * s->step_s, s->steps, 1e3 * s->step_min_s,
+           1e3 * s->step_max_s);
+    printf("speed      %.0f tokens/s\n", s->tokens_per_s);
+    printf("           %.1f GFLOP/s, %.1f%% of the %.1f that a large matrix product reaches\n", s->gflops,
+           100 * s->fraction_of_peak, s->peak_gflops);
+    printf("memory     %.0f MiB resident at most, %.0f of them program and libraries; predicted %.0f MiB for training\n",
+           (double)s->peak_rss / MIB, (double)s->start_rss / MIB, (double)s->predicted_bytes / MIB);
+    printf("loss       %.4f to %.4f (random ids: about ln V)\n", s->loss_first, s->loss_last);
+}
+
+static bool print_step_json(const BenchStep *s, Err *err) {
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "tokens_per_s", s->tokens_per_s);
+    cJSON_AddNumberToObject(object, "gflops", s->gflops);
+    add_machine(object, s->peak_gflops);
+    cJSON_AddNumberToObject(object, "fraction_of_peak", s->fraction_of_peak);
+    cJSON_AddNumberToObject(object, "step_s", s->step_s);
+    cJSON_AddNumberToObject(object, "step_min_s", s->step_min_s);
+    cJSON_AddNumberToObject(object, "step_max_s", s->step_max_s);
+    cJSON_AddNumberToObject(object, "steps", (double)s->steps);
+    cJSON_AddNumberToObject(object, "sequences", (double)s->sequences);
+    cJSON_AddNumberToObject(object, "tokens", (double)s->tokens);
+    cJSON_AddNumberToObject(object, "masked", (double)s->masked);
+    cJSON_AddNumberToObject(object, "peak_rss_mib", (double)s->peak_rss / MIB);
+    cJSON_AddNumberToObject(object, "start_rss_mib", (double)s->start_rss / MIB);
+    cJSON_AddNumberToObject(object, "predicted_mib", (double)s->predicted_bytes / MIB);
+    cJSON_AddNumberToObject(object, "loss_first", s->loss_first);
+    cJSON_AddNumberToObject(object, "loss_last", s->loss_last);
+    return print_json(object, err);
+}
+
+static bool run_step(const Args *args, Err *err) {
+    if (args->count < 2) return err_set(err, ERR_CONFIG, "bench step needs a CONFIG: bench step CONFIG [section.key=value ...]");
+    const Options *o = &args->options;
+    const BenchStepOptions options = {.sequences = o->sequences, .steps = o->steps, .warmup = o->warmup};
+    Config config;
+    BenchStep step;
+    bool ok = load_config(&config, args, 1, err) && take_vocab(&config, err) &&
+              start_threads(o->threads ? o->threads : config.train.threads, err) &&
+              bench_step(&step, &config, &options, err);
+    if (ok && o->json) ok = print_step_json(&step, err);
+    else if (ok) print_step(&step, &config);
+    config_free(&config);
+    return ok;
+}
+
+static bool run(const Args *args, Err *err) {
+    static const char *const kinds[] = {"kernels", "step", NULL};
+    const char *kind = args->items[0];
+    if (!strcmp(kind, "kernels")) return run_kernels(args, err);
+    if (!strcmp(kind, "step")) return run_step(args, err);
+    const char *near = near_word(kind, kinds);
+    return err_set(err, ERR_CONFIG, "bench %.40s: %s%s", kind, near ? "did you mean bench " : "wanted `bench kernels` or `bench step CONFIG`",
+                   near ? near : "");
+}
+
+static const Option options[] = {
+    {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e6, "B",
+     "step: sequences in the batch (default: train.micro_batch)"},
+    {"--steps", OPTION_COUNT, offsetof(Options, steps), 1, 1e6, "N", "step: measured steps (default 10)"},
+    {"--warmup", OPTION_COUNT, offsetof(Options, warmup), 1, 1e6, "N", "step: steps before those (default 2)"},
+    OPTION_THREADS,
+    OPTION_JSON,
+    OPTION_QUIET,
+    OPTION_HELP,
+    {0},
+};
+
+const Command command_bench = {
+    .name = "bench",
+    .arguments = "kernels | step CONFIG [section.key=value ...]",
+    .summary = "speed and memory of the kernels, or of whole training steps of a config",
+    .notes = "bench kernels   every kernel at two sizes beside the peaks of this machine, about 15 seconds\n"
+             "bench step      forward, backward, clipping and optimizer on random full-length sequences; needs no text\n\n"
+             "The peak is that of a large matrix product, measured in the same run with the same threads. `gflops` counts the\n"
+             "model's operations (see `help plan`), so that recomputation does not look like speed.",
+    .options = options,
+    .min_arguments = 1,
+    .max_arguments = SIZE_MAX,
+    .run = run,
+};

@@ -1,0 +1,87 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "text_eval.h"
+
+/* The texts given, or the held-out ones that the checkpoint's config names. */
+static bool choose_texts(PathList *out, TextEvalOptions *options, const Args *args, const Config *config, Err *err) {
+    *out = (PathList){0};
+    if (args->count == 1) {
+        if (config->data.valid_globs.count == 0)
+            return err_set(err, ERR_CONFIG, "no text given, and the checkpoint's config names none in data.valid");
+        if (!options->sequences) options->sequences = config->train.eval_sequences;
+        return config_expand_globs(out, &config->data.valid_globs, "data.valid", err);
+    }
+    out->items = calloc(args->count, sizeof *out->items);
+    if (!out->items) return err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
+    for (size_t i = 1; i < args->count; i++) {
+        char *path = strdup(args->items[i]);
+        if (!path) return err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
+        out->items[out->count++] = path;
+    }
+    return true;
+}
+
+static bool print_score(const TextScore *s, const LoadedModel *model, const char *path, bool json, Err *err) {
+    if (!json) {
+        printf("loss %.4f nats, perplexity %.2f; unigram entropy %.4f nats\n", s->mlm.loss, s->mlm.perplexity,
+               s->unigram_entropy);
+        printf("%s masked of %s tokens in %s sequences; %s of text in %s documents\n", show_count(s->mlm.masked),
+               show_count(s->mlm.tokens), show_count(s->mlm.sequences), show_bytes(s->text_bytes), show_count(s->documents));
+        return true;
+    }
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "loss", s->mlm.loss);
+    cJSON_AddNumberToObject(object, "perplexity", s->mlm.perplexity);
+    cJSON_AddNumberToObject(object, "unigram_entropy", s->unigram_entropy);
+    cJSON_AddNumberToObject(object, "masked", (double)s->mlm.masked);
+    cJSON_AddNumberToObject(object, "tokens", (double)s->mlm.tokens);
+    cJSON_AddNumberToObject(object, "sequences", (double)s->mlm.sequences);
+    cJSON_AddNumberToObject(object, "documents", (double)s->documents);
+    cJSON_AddNumberToObject(object, "text_bytes", (double)s->text_bytes);
+    cJSON_AddStringToObject(object, "checkpoint", path);
+    cJSON_AddNumberToObject(object, "step", (double)model->checkpoint.state.step);
+    return print_json(object, err);
+}
+
+static bool run(const Args *args, Err *err) {
+    const Options *o = &args->options;
+    TextEvalOptions options = {.batch = o->batch, .sequences = o->sequences, .threads = o->threads};
+    LoadedModel model = {0};
+    PathList texts = {0};
+    char *folder = NULL;
+    TextScore score;
+    bool ok = start_threads(o->threads, err) && loaded_model_open(&model, args->items[0], err) &&
+              choose_texts(&texts, &options, args, &model.checkpoint.config, err) && temp_folder_create(&folder, err) &&
+              text_evaluate(&score, &model, &texts, folder, &options, err);
+    temp_folder_remove(folder);
+    if (ok) ok = print_score(&score, &model, args->items[0], o->json, err);
+    config_paths_free(&texts);
+    loaded_model_close(&model);
+    return ok;
+}
+
+static const Option options[] = {
+    {"--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B", "sequences at a time (default 8); does not change the loss"},
+    {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e9, "N", "read at most so many sequences (default: all)"},
+    OPTION_THREADS,
+    OPTION_JSON,
+    OPTION_QUIET,
+    OPTION_HELP,
+    {0},
+};
+
+const Command command_eval = {
+    .name = "eval",
+    .arguments = "CHECKPOINT [TEXT_SHARD ...]",
+    .summary = "masked-language-model loss in nats and perplexity of a checkpoint on text",
+    .notes = "TEXT_SHARDs are .txt, .gz, .zst or JSON lines; without any, the held-out text that the checkpoint's config names, as\n"
+             "training evaluated it. They are encoded with the tokenizer inside the checkpoint, below $TMPDIR. The masks are\n"
+             "fixed: two checkpoints of one tokenizer and seed answer the same questions.",
+    .options = options,
+    .min_arguments = 1,
+    .max_arguments = SIZE_MAX,
+    .run = run,
+};

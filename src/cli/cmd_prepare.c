@@ -1,0 +1,82 @@
+#include <stdio.h>
+
+#include "cli.h"
+#include "io.h"
+#include "log.h"
+#include "prepare.h"
+
+static void print_part(const char *name, const ManifestPart *part) {
+    const TextTotals *t = &part->totals;
+    printf("%s: %s tokens in %s lines of %s documents, %s of text, %zu shards; unigram entropy %.3f nats\n", name,
+           show_count(t->tokens), show_count(t->lines), show_count(t->documents), show_bytes(t->text_bytes),
+           part->shard_count, part->unigram_entropy);
+    printf("    %s unknown tokens, %s bytes dropped, %s lines split, %s empty documents\n", show_count(t->unknown),
+           show_count(t->dropped_bytes), show_count(t->split_lines), show_count(t->empty_documents));
+}
+
+static void add_part(cJSON *object, const char *name, const ManifestPart *part) {
+    const TextTotals *t = &part->totals;
+    cJSON *item = cJSON_AddObjectToObject(object, name);
+    cJSON_AddNumberToObject(item, "documents", (double)t->documents);
+    cJSON_AddNumberToObject(item, "lines", (double)t->lines);
+    cJSON_AddNumberToObject(item, "tokens", (double)t->tokens);
+    cJSON_AddNumberToObject(item, "text_bytes", (double)t->text_bytes);
+    cJSON_AddNumberToObject(item, "unknown", (double)t->unknown);
+    cJSON_AddNumberToObject(item, "dropped_bytes", (double)t->dropped_bytes);
+    cJSON_AddNumberToObject(item, "split_lines", (double)t->split_lines);
+    cJSON_AddNumberToObject(item, "empty_documents", (double)t->empty_documents);
+    cJSON_AddNumberToObject(item, "unigram_entropy", part->unigram_entropy);
+    cJSON_AddNumberToObject(item, "shards", (double)part->shard_count);
+}
+
+static bool print_manifest(const char *folder, const Manifest *manifest, bool json, Err *err) {
+    if (!json) {
+        printf("%s: vocabulary %s, data hash %s\n", folder, show_count(manifest->vocab), show_hash(manifest->data_hash));
+        print_part("train", &manifest->train);
+        print_part("valid", &manifest->valid);
+        return true;
+    }
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "tokens", folder);
+    cJSON_AddNumberToObject(object, "vocab", (double)manifest->vocab);
+    cJSON_AddStringToObject(object, "tokenizer_hash", show_hash(manifest->tokenizer_hash));
+    cJSON_AddStringToObject(object, "data_hash", show_hash(manifest->data_hash));
+    add_part(object, "train", &manifest->train);
+    add_part(object, "valid", &manifest->valid);
+    return print_json(object, err);
+}
+
+static bool run(const Args *args, Err *err) {
+    Config config;
+    Manifest manifest = {0};
+    char reason[256] = "";
+    bool ok = load_config(&config, args, 0, err) && config_resolve_data(&config, err);
+    if (ok && !io_is_file(config.tokenizer.model))
+        ok = err_set(err, ERR_FAILED, "%s: no such tokenizer; train it with `linformer tokenizer %s`",
+                     config.tokenizer.model, args->items[0]);
+    if (ok && prepare_is_current(&config, reason, sizeof reason)) {
+        log_info("%s is current: nothing to do", config.data.tokens);
+    } else if (ok) {
+        log_info("prepare: %s", reason);
+        ok = prepare_run(&config, err);
+    }
+    ok = ok && manifest_load(&manifest, config.data.tokens, err) &&
+         print_manifest(config.data.tokens, &manifest, args->options.json, err);
+    manifest_free(&manifest);
+    config_free(&config);
+    return ok;
+}
+
+static const Option options[] = {OPTION_JSON, OPTION_QUIET, OPTION_HELP, {0}};
+
+const Command command_prepare = {
+    .name = "prepare",
+    .arguments = "CONFIG [section.key=value ...]",
+    .summary = "turn the config's text shards into token shards and a manifest that accounts for them",
+    .notes = "Text shards are .txt, .gz, .zst or JSON lines with a `text` field; a blank line ends a document.\n"
+             "Only what is missing or stale is done.",
+    .options = options,
+    .min_arguments = 1,
+    .max_arguments = SIZE_MAX,
+    .run = run,
+};

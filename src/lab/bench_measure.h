@@ -1,0 +1,14 @@
+/* Repeated timing for the benchmarks. */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include <stddef.h>
+
+double bench_now(void); /* seconds of the monotonic clock */
+
+double bench_median(double *values, size_t count); /* sorts */
+
+/* Median seconds of run(context), called once before and then for about `seconds`, at least 5 and at most 200 times. */
+double bench_measure(void (*run)(void *context), void *context, double seconds);
+
+#endif

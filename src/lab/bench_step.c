@@ -1,0 +1,162 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "activations.h"
+#include "batcher.h"
+#include "bench.h"
+#include "bench_measure.h"
+#include "elementwise.h"
+#include "encoder.h"
+#include "mlm_head.h"
+#include "mlm_mask.h"
+#include "optimizer.h"
+#include "params.h"
+#include "plan.h"
+#include "rng.h"
+#include "threads.h"
+#include "tokenizer.h"
+
+enum { STEPS_DEFAULT = 10, WARMUP_DEFAULT = 2 };
+
+static const double PEAK_SECONDS = 1;
+
+/* A model in training, and one batch of random ids. */
+typedef struct Bench {
+    const Config *config;
+    ParamTable table;
+    Arena blocks;
+    Params weights, grads;
+    real *adam_m, *adam_v;
+    Activations acts;
+    Batch batch;
+} Bench;
+
+static bool create_blocks(Bench *b, Err *err) {
+    size_t moments = optimizer_moments(&b->config->optimizer), block = b->table.block_reals;
+    Arena counting = {0};
+    for (size_t i = 0; i < 2 + moments; i++) arena_take(&counting, block, sizeof(real));
+    if (counting.overflow) return err_set(err, ERR_CONFIG, "model: its size overflows");
+    if (!arena_create(&b->blocks, counting.used, err)) return err_context(err, "parameters, gradients and moments");
+    params_view(&b->weights, &b->table, &b->config->model, arena_take(&b->blocks, block, sizeof(real)));
+    params_view(&b->grads, &b->table, &b->config->model, arena_take(&b->blocks, block, sizeof(real)));
+    b->adam_m = arena_take(&b->blocks, block, sizeof(real));
+    b->adam_v = moments > 1 ? arena_take(&b->blocks, block, sizeof(real)) : NULL;
+    params_init(b->weights.block, &b->table, b->config->train.seed);
+    return true;
+}
+
+/* Full-length sequences: `<s>`, then ids drawn uniformly, masked as in training. */
+static void fill_batch(Batch *batch, const Config *config, size_t sequences) {
+    size_t n = config->model.n, vocab = config->model.vocab;
+    *batch = (Batch){.B = sequences, .total = sequences * n, .start = batch->start, .ids = batch->ids,
+                     .seq_key = batch->seq_key, .masked_rows = batch->masked_rows, .labels = batch->labels};
+    batch->start[0] = 0;
+    for (size_t b = 0; b < sequences; b++) {
+        uint64_t key = rng_key(config->train.seed, RNG_TEST, b, 0);
+        uint32_t *ids = batch->ids + b * n, *rows = batch->masked_rows + batch->masked;
+        ids[0] = TOKEN_BOS;
+        for (size_t t = 1; t < n; t++) ids[t] = (uint32_t)(TOKEN_SPECIALS + rng_below(key, t, vocab - TOKEN_SPECIALS));
+        batch->start[b + 1] = (b + 1) * n;
+        batch->seq_key[b] = key;
+        size_t count = mlm_mask(ids, rows, batch->labels + batch->masked, n, vocab, config->train.mask_rate, key);
+        for (size_t i = 0; i < count; i++) rows[i] += (uint32_t)(b * n);
+        batch->masked += count;
+    }
+}
+
+static bool bench_create(Bench *out, const Config *config, size_t sequences, Err *err) {
+    *out = (Bench){.config = config};
+    if (!param_table_create(&out->table, &config->model, err) || !create_blocks(out, err) ||
+        !activations_create(&out->acts, &config->model, sequences, sequences * config->model.n, ACTS_TRAINING, err) ||
+        !batch_create(&out->batch, sequences, config->model.n, err))
+        return false;
+    fill_batch(&out->batch, config, sequences);
+    if (out->batch.masked > 0) return true;
+    return err_set(err, ERR_CONFIG, "train.mask_rate = %g masks none of %zu tokens: nothing to train on",
+                   config->train.mask_rate, out->batch.total);
+}
+
+static void bench_destroy(Bench *b) {
+    batch_destroy(&b->batch);
+    activations_destroy(&b->acts);
+    arena_destroy(&b->blocks);
+    param_table_destroy(&b->table);
+}
+
+/* One update; the loss before it. */
+static double run_step(Bench *b, uint64_t step) {
+    const ModelConfig *model = &b->config->model;
+    const OptimizerConfig *optimizer = &b->config->optimizer;
+    double masked = (double)b->batch.masked;
+    vec_zero(b->grads.block, b->table.block_reals);
+    encoder_forward(&b->acts, &b->weights, model, &b->batch);
+    double loss = mlm_head_loss_backward(&b->acts, &b->grads, &b->weights, model, &b->batch, 1 / masked) / masked;
+    encoder_backward(&b->acts, &b->grads, &b->weights, model, &b->batch);
+    double norm = optimizer_grad_norm(b->grads.block, &b->table);
+    optimizer_step(b->weights.block, b->adam_m, b->adam_v, b->grads.block, &b->table, optimizer, optimizer->lr,
+                   optimizer_clip_scale(norm, optimizer->clip), step);
+    return loss;
+}
+
+/* Steps until the buffers are warm, then `steps` timed ones. */
+static bool time_steps(BenchStep *out, Bench *b, size_t warmup, size_t steps, Err *err) {
+    double *times = malloc(steps * sizeof *times);
+    if (!times) return err_set(err, ERR_FAILED, "out of memory for %zu times", steps);
+    for (size_t s = 0; s < warmup + steps; s++) {
+        double start = bench_now();
+        double loss = run_step(b, s + 1);
+        if (s >= warmup) times[s - warmup] = bench_now() - start;
+        if (s == 0) out->loss_first = loss;
+        out->loss_last = loss;
+    }
+    out->step_s = bench_median(times, steps);
+    out->step_min_s = times[0]; /* sorted by now */
+    out->step_max_s = times[steps - 1];
+    free(times);
+    if (isfinite(out->loss_last)) return true;
+    return err_set(err, ERR_NONFINITE, "the loss is %g after %zu steps; lower optimizer.lr", out->loss_last, warmup + steps);
+}
+
+/* The peak so far is forgotten, where the system allows: else the benchmark's own matrices count. */
+static void reset_peak_rss(void) {
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    if (!file) return;
+    fputs("5", file);
+    fclose(file);
+}
+
+static bool count_operations(BenchStep *out, const Config *config, Err *err) {
+    size_t *lengths = malloc(out->sequences * sizeof *lengths);
+    if (!lengths) return err_set(err, ERR_FAILED, "out of memory for %zu lengths", out->sequences);
+    for (size_t b = 0; b < out->sequences; b++) lengths[b] = config->model.n;
+    out->gflops = plan_step_flops(&config->model, lengths, out->sequences, out->masked) / out->step_s / 1e9;
+    free(lengths);
+    return true;
+}
+
+bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *options, Err *err) {
+    Config sized = *config; /* shares its strings */
+    if (options->sequences) sized.train.micro_batch = options->sequences;
+    Plan plan;
+    if (!plan_compute(&plan, &sized, err)) return false;
+    *out = (BenchStep){.sequences = plan.micro_batch, .predicted_bytes = plan.memory_bytes};
+    out->steps = options->steps ? options->steps : STEPS_DEFAULT;
+    size_t warmup = options->warmup ? options->warmup : WARMUP_DEFAULT;
+
+    double before, after;
+    Bench bench = {0};
+    if (!bench_gemm_peak(&before, PEAK_SECONDS, err)) return false;
+    out->start_rss = bench_resident();
+    reset_peak_rss();
+    bool ok = bench_create(&bench, &sized, out->sequences, err) && time_steps(out, &bench, warmup, out->steps, err);
+    out->peak_rss = threads_peak_rss();
+    out->tokens = bench.batch.total;
+    out->masked = bench.batch.masked;
+    bench_destroy(&bench);
+    if (!ok || !bench_gemm_peak(&after, PEAK_SECONDS, err) || !count_operations(out, &sized, err)) return false;
+    out->peak_gflops = (before + after) / 2;
+    out->fraction_of_peak = out->gflops / out->peak_gflops;
+    out->tokens_per_s = (double)out->tokens / out->step_s;
+    return true;
+}

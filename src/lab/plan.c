@@ -1,0 +1,141 @@
+#include "plan.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "activations.h"
+#include "arena.h"
+#include "optimizer.h"
+#include "params.h"
+
+/* Operations of a group of products: forward, and the two kinds of the backward pass. */
+typedef struct Flops {
+    double forward;
+    double inputs;  /* gradients of inputs */
+    double weights; /* gradients of weights that are trained */
+} Flops;
+
+/* y (rows,out) = x (rows,in) w^T */
+static void add_linear(Flops *f, double rows, double in, double out) {
+    double products = 2 * rows * in * out;
+    f->forward += products;
+    f->inputs += products;
+    f->weights += products;
+}
+
+/* `times` sequence projections of the whole batch to P rows a sequence. */
+static void add_seq_projection(Flops *f, const ModelConfig *config, double total, double P, double times) {
+    double products = 2 * times * P * total * (double)config->width;
+    f->forward += products;
+    f->inputs += products;
+    if (config->projection == PROJECTION_LINEAR) f->weights += products;
+}
+
+/* Keys and values of layer l, as src/model/projected_kv.c computes them. */
+static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, size_t B, size_t total) {
+    double C = (double)config->width, P = (double)config->k[l];
+    if (config->attention == ATTENTION_FULL) {
+        add_linear(f, (double)total, C, 2 * C);
+    } else if (config->scope != SCOPE_HEAD && B * config->k[l] < total) {
+        add_seq_projection(f, config, (double)total, P, config->tie_kv ? 1 : 2);
+        add_linear(f, (double)B * P, C, 2 * C);
+    } else {
+        add_linear(f, (double)total, C, 2 * C);
+        add_seq_projection(f, config, (double)total, P, 2);
+    }
+}
+
+/* Scores and weighted sums of layer l. */
+static void add_attention(Flops *f, const ModelConfig *config, size_t l, const size_t *lengths, size_t B) {
+    for (size_t b = 0; b < B; b++) {
+        double T = (double)lengths[b], keys = config->attention == ATTENTION_FULL ? T : (double)config->k[l];
+        double products = 2 * 2 * T * keys * (double)config->width;
+        f->forward += products;
+        f->inputs += 2 * products; /* both factors of both products are activations */
+    }
+}
+
+static Flops count_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked) {
+    Flops f = {0};
+    size_t total = 0;
+    double C = (double)config->width;
+    for (size_t b = 0; b < B; b++) total += lengths[b];
+    for (size_t l = 0; l < config->layers; l++) {
+        add_linear(&f, (double)total, C, 2 * C); /* queries and output map */
+        add_keys_values(&f, config, l, B, total);
+        add_attention(&f, config, l, lengths, B);
+        add_linear(&f, (double)total, C, 2 * (double)config->ffn); /* both maps of the feed-forward block */
+    }
+    add_linear(&f, (double)masked, C, C + (double)config->vocab);
+    return f;
+}
+
+double plan_forward_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked) {
+    return count_flops(config, lengths, B, masked).forward;
+}
+
+double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked) {
+    Flops f = count_flops(config, lengths, B, masked);
+    return f.forward + f.inputs + f.weights;
+}
+
+/* Arrays of a Batch: ids, masked rows and labels; starts and dropout keys. */
+static bool batch_bytes(size_t *out, size_t sequences, size_t n) {
+    size_t tokens, bytes;
+    if (!size_mul(sequences, n, &tokens) || !size_mul(tokens, 3 * sizeof(uint32_t), &bytes)) return false;
+    *out = bytes + 2 * (sequences + 1) * sizeof(uint64_t);
+    return true;
+}
+
+static bool plan_memory(Plan *out, const Config *config, const ParamTable *table, Err *err) {
+    size_t tokens, moments = optimizer_moments(&config->optimizer);
+    size_t sequences = config->train.micro_batch ? config->train.micro_batch : config->train.batch;
+    out->micro_batch = sequences;
+    if (!size_mul(sequences, config->model.n, &tokens) || !batch_bytes(&out->batch_bytes, sequences, config->model.n) ||
+        !size_mul(table->block_reals, sizeof(real), &out->weight_bytes) || out->weight_bytes > SIZE_MAX / 8)
+        return err_set(err, ERR_CONFIG, "train.micro_batch: %zu sequences of %zu tokens do not fit the address space",
+                       sequences, config->model.n);
+    if (!activations_bytes(&out->activation_bytes, &config->model, sequences, tokens, ACTS_TRAINING, err)) return false;
+    out->grad_bytes = out->weight_bytes;
+    out->moment_bytes = moments * out->weight_bytes;
+    out->memory_bytes =
+        out->weight_bytes + out->grad_bytes + out->moment_bytes + out->activation_bytes + out->batch_bytes;
+    return true;
+}
+
+static bool plan_flops(Plan *out, const Config *config, Err *err) {
+    size_t B = out->micro_batch, n = config->model.n, *lengths = malloc(B * sizeof *lengths);
+    if (!lengths) return err_set(err, ERR_FAILED, "out of memory for %zu sequence lengths", B);
+    for (size_t b = 0; b < B; b++) lengths[b] = n;
+    /* `<s>` is never masked */
+    size_t masked = (size_t)llround(config->train.mask_rate * (double)(B * (n - 1)));
+    double tokens = (double)B * (double)n;
+    out->flops_per_token = plan_step_flops(&config->model, lengths, B, masked) / tokens;
+    out->forward_flops_per_token = plan_forward_flops(&config->model, lengths, B, masked) / tokens;
+    free(lengths);
+    return true;
+}
+
+bool plan_compute(Plan *out, const Config *config, Err *err) {
+    *out = (Plan){0};
+    ParamTable table;
+    if (!param_table_create(&table, &config->model, err)) return false;
+    out->parameters = table.parameters;
+    out->trainable = table.trainable;
+    out->projection_matrices = table.projections;
+    bool ok = plan_memory(out, config, &table, err) && plan_flops(out, config, err);
+    param_table_destroy(&table);
+    return ok;
+}
+
+double plan_budget_tokens(const Config *config, size_t epoch_tokens, double tokens_per_s) {
+    const TrainConfig *train = &config->train;
+    switch (train->budget_unit) {
+    case BUDGET_STEPS: return train->budget * (double)train->batch * (double)config->model.n;
+    case BUDGET_EPOCHS: return train->budget * (double)epoch_tokens;
+    case BUDGET_TOKENS: return train->budget;
+    case BUDGET_HOURS: return train->budget * 3600 * tokens_per_s;
+    }
+    return 0;
+}
