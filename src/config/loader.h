@@ -60,6 +60,4 @@ char *glob_join(const char *folder, const char *pattern);
 /* "~/x" -> "$HOME/x", anything else as it is.  malloc'd. */
 char *path_expand_home(const char *path);
 
-bool fail_memory(Err *err);
-
 #endif

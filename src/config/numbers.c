@@ -84,7 +84,7 @@ static void tidy_exponent(char *out, size_t size, const char *text) {
 void number_write(char *out, size_t size, double value) {
     char text[64];
     locale_t previous, c = c_locale_enter(&previous);
-    if (value == floor(value) && fabs(value) < 1e15) {
+    if (value == floor(value) && fabs(value) <= NUMBER_MAX_INTEGER) {
         snprintf(text, sizeof text, "%.0f", value);
     } else {
         for (int precision = 1; precision <= 17; precision++) {

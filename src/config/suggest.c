@@ -213,7 +213,7 @@ bool schema_fail_unknown(Err *err, const KeyPlace *place, const char *section, c
     snprintf(path, sizeof path, "%s%s%s", section, *section ? "." : "", shown);
     if (strcmp(value, "false") != 0 && !schema_refuse_causal(err, place, path, name, value))
         return false;
-    if (!*section) { /* a section is as likely to be meant as a key */
+    if (!*section && !strchr(name, '.')) { /* a section is as likely to be meant as a key */
         const char *const *s = schema_sections;
         while (*s && !is_near(word_distance(name, *s), name)) s++;
         if (*s)

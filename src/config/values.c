@@ -12,10 +12,6 @@ enum { SHOWN_MAX = 80, WANTED_MAX = 256, GLOBS_MAX = 1024 };
 _Static_assert(sizeof(Scope) == sizeof(unsigned) && sizeof(NormPlace) == sizeof(unsigned),
                "KEY_WORD members are read and written as unsigned");
 
-bool fail_memory(Err *err) {
-    return err_set(err, ERR_FAILED, "out of memory");
-}
-
 bool value_fail(const Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
                 Err *err, const char *format, ...) {
     char shown[SHOWN_MAX], message[512];
@@ -232,7 +228,8 @@ static bool set_path(Loader *loader, const ConfigKey *key, const Node *at, const
                      Err *err) {
     if (!check_path(loader, key, at, node, err)) return false;
     char **member = schema_member(key, loader->config);
-    char *path = path_expand_home(node->text);
+    /* a resolved config is taken as it is */
+    char *path = loader->folder ? path_expand_home(node->text) : strdup(node->text);
     if (!path) return fail_memory(err);
     free(*member);
     *member = path;

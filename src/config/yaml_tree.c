@@ -33,6 +33,15 @@ bool source_fail(Err *err, const Source *source, size_t line, size_t column, con
     return err_set(err, ERR_CONFIG, "%s: %s", place, message);
 }
 
+bool fail_memory(Err *err) {
+    return err_set(err, ERR_FAILED, "out of memory");
+}
+
+static bool fail_tab(Err *err, const Source *source, size_t line, size_t column) {
+    return source_fail(err, source, line, column, "tab at %zu:%zu: YAML is indented with spaces",
+                       line, column);
+}
+
 /* ---- characters ---- */
 
 /* Bytes of the character at p (1 to 4), 0 where it is not UTF-8. */
@@ -110,9 +119,7 @@ static bool check_characters(const Source *source, const char *text, size_t size
         if (c == 0)
             return source_fail(err, source, line, column,
                                "NUL byte: a config is plain UTF-8 text (was it saved as UTF-16?)");
-        if (c == '\t' && indent)
-            return source_fail(err, source, line, column,
-                               "tab at %zu:%zu: YAML is indented with spaces", line, column);
+        if (c == '\t' && indent) return fail_tab(err, source, line, column);
         if (c != '\t' && c != '\n' && c != '\r' && is_special(c))
             return source_fail(err, source, line, column,
                                "character U+%04X is not allowed in a config", (unsigned)c);
@@ -153,30 +160,38 @@ static bool is_tab_at(const char *text, size_t size, yaml_mark_t mark) {
     return i < size && text[i] == '\t';
 }
 
+/* libyaml's commonest complaints in the words of someone who writes a config.  Where it gives up late, the place to
+ * look at is the one where the construct began. */
+static const struct {
+    const char *problem, *message;
+    bool at_beginning;
+} complaints[] = {
+    {"could not find expected ':'", "not a \"key: value\" line", true},
+    {"mapping values are not allowed in this context",
+     "a second \": \" in a value, or no colon in the line before", false},
+    {"did not find expected key",
+     "the line does not fit here: keys of one section start in the same column", false},
+    {"did not find expected ',' or ']'", "the list is not closed, or lacks a comma", true},
+    {"did not find expected ',' or '}'", "the mapping is not closed, or lacks a comma", true},
+    {"found unexpected end of stream", "the quote is not closed", true},
+    {"found character that cannot start any token",
+     "a value cannot start with this character: put the value in quotes", false},
+    {"did not find expected alphabetic or numeric character", ALIAS_REFUSED, true},
+};
+
 static bool fail_syntax(Builder *b) {
     const yaml_parser_t *p = &b->parser;
-    const char *problem = p->problem ? p->problem : "not YAML";
-    if (p->error == YAML_MEMORY_ERROR)
-        return err_set(b->err, ERR_FAILED, "%s: out of memory", b->source->name);
+    const char *problem = p->problem ? p->problem : "unknown fault";
     yaml_mark_t mark = p->problem_mark;
-    if (is_tab_at(b->text, b->size, mark)) {
-        return source_fail(b->err, b->source, mark.line + 1, mark.column + 1,
-                           "tab at %zu:%zu: use spaces", mark.line + 1, mark.column + 1);
+    if (p->error == YAML_MEMORY_ERROR) return fail_memory(b->err);
+    if (is_tab_at(b->text, b->size, mark))
+        return fail_tab(b->err, b->source, mark.line + 1, mark.column + 1);
+    for (size_t i = 0; i < sizeof complaints / sizeof *complaints; i++) {
+        if (strcmp(problem, complaints[i].problem) != 0) continue;
+        bool beginning = complaints[i].at_beginning && p->context;
+        return fail_at(b, beginning ? p->context_mark : mark, complaints[i].message);
     }
-    if (p->context && strcmp(p->context, "while scanning an alias") == 0)
-        return fail_at(b, p->context_mark, ALIAS_REFUSED);
-    /* the fault is the line that was begun, not the one where the scanner gave up */
-    if (p->context && strcmp(p->context, "while scanning a simple key") == 0)
-        return fail_at(b, p->context_mark, "not a \"key: value\" line");
-    if (strstr(problem, "cannot start any token"))
-        return fail_at(b, mark,
-                       "a value cannot start with this character: put the value in quotes");
-    if (!p->context)
-        return source_fail(b->err, b->source, mark.line + 1, mark.column + 1, "not YAML: %s",
-                           problem);
-    return source_fail(b->err, b->source, mark.line + 1, mark.column + 1,
-                       "not YAML: %s, %s that starts at %zu:%zu", problem, p->context,
-                       p->context_mark.line + 1, p->context_mark.column + 1);
+    return source_fail(b->err, b->source, mark.line + 1, mark.column + 1, "not YAML: %s", problem);
 }
 
 static bool next_event(Builder *b, yaml_event_t *event) {
@@ -199,7 +214,7 @@ static Node *new_node(Builder *b, NodeType type, yaml_mark_t mark) {
     }
     Node *node = calloc(1, sizeof *node);
     if (!node) {
-        err_set(b->err, ERR_FAILED, "%s: out of memory", b->source->name);
+        fail_memory(b->err);
         return NULL;
     }
     node->type = type;
@@ -218,9 +233,14 @@ static Node *build_scalar(Builder *b, const yaml_event_t *event) {
                     "a value of %zu bytes: at most %d are allowed", length, YAML_MAX_SCALAR);
         return NULL;
     }
-    if (!text_is_printable(value, length)) {
+    /* YAML would fold the lines of a value into one, which hides the fault until much later */
+    if (event->start_mark.line != event->end_mark.line) {
         fail_at(b, event->start_mark,
-                "a value with a line break or control character: values are one line of text");
+                "a value of several lines: is a colon, a comma, a bracket or a quote missing?");
+        return NULL;
+    }
+    if (!text_is_printable(value, length)) {
+        fail_at(b, event->start_mark, "a value with a control character in it");
         return NULL;
     }
     Node *node = new_node(b, NODE_SCALAR, event->start_mark);
@@ -229,7 +249,7 @@ static Node *build_scalar(Builder *b, const yaml_event_t *event) {
     node->text = malloc(length + 1);
     if (!node->text) {
         free(node);
-        err_set(b->err, ERR_FAILED, "%s: out of memory", b->source->name);
+        fail_memory(b->err);
         return NULL;
     }
     memcpy(node->text, value, length);
@@ -309,8 +329,7 @@ bool yaml_tree_parse(Node **out, const Source *source, const char *text, size_t 
         text += 3, size -= 3; /* byte order mark of UTF-8 */
     if (!check_characters(source, text, size, err)) return false;
     Builder b = {.source = source, .text = text, .size = size, .err = err};
-    if (!yaml_parser_initialize(&b.parser))
-        return err_set(err, ERR_FAILED, "%s: out of memory", source->name);
+    if (!yaml_parser_initialize(&b.parser)) return fail_memory(err);
     yaml_parser_set_encoding(&b.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&b.parser, (const unsigned char *)text, size);
     bool ok = build_document(&b, out);

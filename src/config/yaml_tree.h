@@ -40,6 +40,8 @@ void yaml_tree_free(Node *node); /* accepts NULL */
 bool source_fail(Err *err, const Source *source, size_t line, size_t column, const char *format,
                  ...) __attribute__((format(printf, 5, 6)));
 
+bool fail_memory(Err *err); /* ERR_FAILED, "out of memory"; returns false */
+
 /* "file:line:column" or the override. */
 void source_place(char *out, size_t size, const Source *source, size_t line, size_t column);
 

@@ -1,0 +1,173 @@
+/* The way to YAML and back, on random configs; numbers as text; differences. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../src/config/numbers.h"
+#include "config.h"
+#include "config_fixture.h"
+#include "harness.h"
+#include "rng.h"
+
+/* Every double survives; what is written is a float to YAML 1.1 readers too: an exponent comes
+ * after a dot. */
+static void test_number_text(void) {
+    static const double fixed[] = {0,
+                                   1,
+                                   0.1,
+                                   1e-300,
+                                   5e-324,
+                                   1.7976931348623157e308,
+                                   1e15,
+                                   9007199254740991,
+                                   123456789012345678,
+                                   1e22,
+                                   -2.5};
+    for (size_t i = 0; i < 20000; i++) {
+        double value = 0, again = -1;
+        uint64_t bits = rng_u64(test_seed(), i);
+        if (i < sizeof fixed / sizeof *fixed)
+            value = fixed[i];
+        else if (i % 2)
+            value = (double)(bits >> 40) / 1000;
+        else
+            memcpy(&value, &bits, sizeof value);
+        if (!isfinite(value)) continue;
+        char text[32];
+        number_write(text, sizeof text, value);
+        const char *e = strchr(text, 'e'), *dot = strchr(text, '.');
+        CHECK_MSG(number_read(&again, text, false) == NUMBER_OK && again == value,
+                  "%.17g written as %s", value, text);
+        CHECK_MSG(!e || (dot && dot < e && (e[1] == '-' || e[1] == '+')), "%s", text);
+    }
+    char text[32];
+    number_write(text, sizeof text, 1e-4);
+    CHECK_STR(text, "0.0001");
+    number_write(text, sizeof text, 1e-6);
+    CHECK_STR(text, "1.0e-6");
+}
+
+/* ---- random configs ---- */
+
+typedef struct Draws {
+    uint64_t key, index;
+} Draws;
+
+static uint64_t draw(Draws *d, uint64_t below) {
+    return rng_below(d->key, d->index++, below);
+}
+
+static double draw_real(Draws *d) {
+    return rng_uniform(d->key, d->index++);
+}
+
+/* Any text but one that begins with ~/, which a file's reader would take for the home folder. */
+static char *draw_path(Draws *d) {
+    static const char *const parts[] = {"a",  "/",   "\"", "\\", " ", "\xc3\xa9",     "#",
+                                        ": ", "yes", "'",  "[",  "*", "\xe2\x82\xac", "~",
+                                        "-",  "1e5"};
+    char text[200] = "x";
+    size_t count = draw(d, 12);
+    if (draw(d, 4) == 0) text[0] = '\0', count++;
+    for (size_t i = 0; i < count; i++) strcat(text, parts[draw(d, sizeof parts / sizeof *parts)]);
+    if (text[0] == '~') text[0] = 'x';
+    return strdup(text);
+}
+
+static void draw_globs(GlobList *out, Draws *d) {
+    out->count = draw(d, 4);
+    out->items = out->count ? calloc(out->count, sizeof *out->items) : NULL;
+    for (size_t g = 0; g < out->count; g++) {
+        char *path = draw_path(d);
+        out->items[g].pattern = malloc(strlen(path) + 2); /* absolute, as loaded ones are */
+        sprintf(out->items[g].pattern, "/%s", path);
+        free(path);
+    }
+}
+
+static void draw_config(Config *out, Draws *d) {
+    memset(out, 0, sizeof *out);
+    out->run_dir = draw_path(d);
+    ModelConfig *m = &out->model;
+    m->n = 2 + draw(d, 1000);
+    m->layers = 1 + draw(d, CONFIG_MAX_LAYERS);
+    bool uniform = draw(d, 2);
+    for (size_t l = 0; l < m->layers; l++) m->k[l] = l && uniform ? m->k[0] : 1 + draw(d, m->n);
+    m->scope = (Scope)draw(d, 3);
+    m->tie_kv = draw(d, 2);
+    m->projection = (Projection)draw(d, 2);
+    m->attention = (AttentionKind)draw(d, 2);
+    m->heads = 1 + draw(d, 20);
+    m->width = m->heads * (1 + draw(d, 60));
+    m->ffn = 1 + draw(d, 5000);
+    m->dropout = draw_real(d);
+    m->attention_dropout = draw_real(d);
+    m->proj_init_std = 1e-9 + draw_real(d);
+    m->norm = (NormPlace)draw(d, 2);
+    config_set_vocab(out, 6 + draw(d, 900000));
+    out->tokenizer.model = draw_path(d);
+    out->tokenizer.type = (TokenizerType)draw(d, 2);
+    out->tokenizer.sample_bytes = 10000 + draw(d, 1ull << 50);
+    draw_globs(&out->data.train_globs, d);
+    draw_globs(&out->data.valid_globs, d);
+    out->data.tokens = draw_path(d);
+    TrainConfig *t = &out->train;
+    t->budget_unit = (BudgetUnit)draw(d, 4);
+    bool whole = t->budget_unit == BUDGET_STEPS || t->budget_unit == BUDGET_TOKENS;
+    t->budget =
+        whole ? (double)(1 + draw(d, 1ull << 53) % 9007199254740991) : 1e-9 + 1e5 * draw_real(d);
+    t->batch = 1 + draw(d, 5000);
+    t->micro_batch = draw(d, t->batch + 1);
+    t->threads = draw(d, 100);
+    t->seed = draw(d, 1ull << 53);
+    t->mask_rate = 1e-9 + 0.9 * draw_real(d);
+    t->eval_every = draw(d, 3);
+    t->eval_sequences = draw(d, 1ull << 40);
+    t->log_every = 1 + draw(d, 3);
+    OptimizerConfig *o = &out->optimizer;
+    o->name = (OptimizerName)draw(d, 2);
+    o->lr = 1e-12 + draw_real(d) / 1000;
+    o->betas[0] = draw_real(d);
+    o->betas[1] = draw_real(d);
+    o->eps = 1e-12 + draw_real(d) * 1e-6;
+    o->weight_decay = draw_real(d);
+    o->decay = (DecayTarget)draw(d, 2);
+    o->momentum = draw_real(d);
+    o->clip = 10 * draw_real(d);
+    out->schedule.warmup = draw_real(d);
+    out->schedule.decay = (ScheduleDecay)draw(d, 3);
+    out->checkpoint.every = draw(d, 1ull << 53);
+    out->checkpoint.keep = draw(d, 4);
+}
+
+static void test_random_round_trips(void) {
+    for (uint64_t i = 0; i < 100; i++) {
+        Config config;
+        draw_config(&config, &(Draws){rng_key(test_seed(), RNG_TEST, 1, i), 0});
+        fixture_check_round_trip(&config);
+        config_free(&config);
+    }
+}
+
+static void test_differences(void) {
+    Config a, b;
+    fixture_parse(&a, "train: {steps: 5}\n");
+    fixture_parse(&b, "train: {hours: 2, seed: 9}\nmodel: {k: 64}\n");
+    char *differences = config_differences(&a, &b);
+    CHECK_STR(differences, "model.k: 128 -> 64\ntrain.steps: 5 -> (none)\ntrain.hours: (none) -> "
+                           "2\ntrain.seed: 1 -> 9\n");
+    free(differences);
+    config_free(&a);
+    config_free(&b);
+    Config c;
+    Err err = {0};
+    CHECK(!config_from_yaml(&c, "extends: a.yaml\n", "memory", &err));
+    CHECK_STR(err.msg, "memory:1:1: extends stands in files only");
+    CHECK(config_key_value(&a, "no.such") == NULL);
+}
+
+const Test tests_config_yaml[] = {
+    {"number_text", test_number_text, 0},
+    {"random_round_trips", test_random_round_trips, 0},
+    {"differences", test_differences, 0},
+    {0},
+};
