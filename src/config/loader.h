@@ -21,11 +21,11 @@ typedef struct Origin {
 
 typedef struct Loader {
     Config *config;
-    Origin *origins; /* one a key of the schema */
-    size_t k_count; /* items of model.k; 0: one number for all layers */
-    char *corpus; /* name of the config that names data.train: part of default paths */
-    Source source; /* what is being read */
-    char *folder; /* absolute; globs are relative to it; NULL: they are taken as they are */
+    Origin *origins;   /* one a key of the schema */
+    size_t k_count;    /* items of model.k; 0: one number for all layers */
+    char *corpus;      /* name of the config that names data.train: part of default paths */
+    Source source;     /* what is being read */
+    char *folder;      /* absolute; globs are relative to it; NULL: they are taken as they are */
     char *corpus_here; /* what corpus becomes where data.train is named */
     size_t layer, main_layer, order;
     char **names; /* owned: names that origins point to */

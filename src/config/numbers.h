@@ -14,7 +14,7 @@ typedef enum NumberFault {
     NUMBER_NOT_A_NUMBER,
     NUMBER_NOT_INTEGER,
     NUMBER_LEADING_ZERO, /* 010 is 8 to some YAML readers and 10 to others */
-    NUMBER_UNDERSCORE, /* 1_000 is a number to some YAML readers and text to others */
+    NUMBER_UNDERSCORE,   /* 1_000 is a number to some YAML readers and text to others */
     NUMBER_TOO_LARGE
 } NumberFault;
 

@@ -10,16 +10,16 @@
 #include "yaml_tree.h"
 
 typedef enum KeyType {
-    KEY_SIZE, /* size_t: integer, low..high */
-    KEY_U64, /* uint64_t, the same */
-    KEY_REAL, /* double, low..high, a bound itself refused where `open` says so */
-    KEY_PAIR, /* double[2], each as KEY_REAL */
-    KEY_WORD, /* an enum whose values count from 0 in the order of `words` */
-    KEY_PATH, /* char * */
-    KEY_GLOBS, /* GlobList */
-    KEY_K, /* size_t[CONFIG_MAX_LAYERS]: one integer or a list */
+    KEY_SIZE,    /* size_t: integer, low..high */
+    KEY_U64,     /* uint64_t, the same */
+    KEY_REAL,    /* double, low..high, a bound itself refused where `open` says so */
+    KEY_PAIR,    /* double[2], each as KEY_REAL */
+    KEY_WORD,    /* an enum whose values count from 0 in the order of `words` */
+    KEY_PATH,    /* char * */
+    KEY_GLOBS,   /* GlobList */
+    KEY_K,       /* size_t[CONFIG_MAX_LAYERS]: one integer or a list */
     KEY_SHARING, /* ModelConfig scope and tie_kv; no single member */
-    KEY_BUDGET /* TrainConfig budget and budget_unit (`unit`); integer for steps and tokens */
+    KEY_BUDGET   /* TrainConfig budget and budget_unit (`unit`); integer for steps and tokens */
 } KeyType;
 
 enum { OPEN_LOW = 1, OPEN_HIGH = 2 };
@@ -29,9 +29,9 @@ typedef struct ConfigKey {
     KeyType type;
     size_t offset; /* of the member in Config */
     double low, high;
-    unsigned open; /* OPEN_LOW | OPEN_HIGH */
+    unsigned open;            /* OPEN_LOW | OPEN_HIGH */
     const char *const *words; /* KEY_WORD: names in enum order, NULL after the last */
-    BudgetUnit unit; /* KEY_BUDGET */
+    BudgetUnit unit;          /* KEY_BUDGET */
     /* the default as YAML, read by the same parser; NULL: none, or derived as help says */
     const char *fallback;
     const char *help;
@@ -47,8 +47,8 @@ typedef struct SharingName {
 extern const ConfigKey schema_keys[];
 extern const size_t schema_count;
 extern const char *const schema_sections[]; /* in printing order, NULL after the last */
-extern const char *const schema_scopes[]; /* NULL after the last */
-extern const SharingName schema_sharing[]; /* name NULL after the last */
+extern const char *const schema_scopes[];   /* NULL after the last */
+extern const SharingName schema_sharing[];  /* name NULL after the last */
 
 /* The key called `path`, or NULL. */
 const ConfigKey *schema_find(const char *path, size_t length);

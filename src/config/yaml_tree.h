@@ -25,10 +25,10 @@ typedef struct Node Node;
 struct Node {
     NodeType type;
     size_t line, column; /* from 1; columns count characters */
-    char *text; /* scalar: UTF-8 without control characters, at most YAML_MAX_SCALAR bytes */
+    char *text;  /* scalar: UTF-8 without control characters, at most YAML_MAX_SCALAR bytes */
     bool quoted; /* scalar: '..' or ".." */
     Node *first, *next; /* items of a list; of a map key, value, key, value, ... with scalar keys */
-    size_t count; /* list: items; map: pairs */
+    size_t count;       /* list: items; map: pairs */
 };
 
 /* Fails with ERR_CONFIG and the place.  A text without any value gives *out NULL and true. */
