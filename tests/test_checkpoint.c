@@ -94,6 +94,25 @@ static void test_weights_only(void) {
     checkpoint_fixture_destroy(&f);
 }
 
+/* A file written by the first version of the format loads for ever. */
+static void test_golden_v1(void) {
+    Err err = {0};
+    Checkpoint c;
+    if (!CHECK_MSG(checkpoint_open(&c, "tests/golden/checkpoint-v1.ckpt", &err), "%s", err.msg)) test_end();
+    CHECK_INT(c.state.step, 42);
+    CHECK(c.state.window_loss == 1.0 / 3);
+    CHECK(c.state.data_hash == 0xfedcba9876543210u);
+    CHECK_INT(c.config.model.ffn, 6);
+    CHECK(c.config.model.norm == NORM_PRE);
+    real *w = zero_block(&c.table), *m = zero_block(&c.table), *v = zero_block(&c.table);
+    CHECK_MSG(checkpoint_read(&c, w, m, v, &err), "%s", err.msg);
+    check_block(w, &c.table, 0);
+    check_block(m, &c.table, 1);
+    check_block(v, &c.table, 2);
+    free(w), free(m), free(v);
+    checkpoint_close(&c);
+}
+
 /* Two runs in different folders write the same file. */
 static void test_bytes_do_not_name_the_run(void) {
     Err err = {0};
@@ -209,7 +228,7 @@ static void test_bad_fixed_fields(void) {
         {"version-0", 8, "\0\0\0\0", 4, "format version 0"},
         {"reserved", 12, "\1\0\0\0", 4, "bytes 12..15"},
         {"header-length-0", 24, "\0\0\0\0\0\0\0\0", 8, "header length 0"},
-        {"header-length-2^63", 24, "\0\0\0\0\0\0\0\x80", 8, "header length 9223372036854775808"},
+        {"header-length-2e63", 24, "\0\0\0\0\0\0\0\x80", 8, "header length 9223372036854775808"},
         {"header-length-max", 24, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "header length 18446744073709551615"},
         {"header-length-beyond", 24, "\0\0\x10\0\0\0\0\0", 8, "cut off"},
         {"header-checksum", 16, "abcdefgh", 8, "header checksum"},
@@ -244,8 +263,8 @@ static void test_bad_headers(void) {
         {"unknown-member", "\"vocab\":6,", "\"vocab\":6,\"more\":1,", "unknown or there twice"},
         {"vocab-0", "\"vocab\":6,", "\"vocab\":0,", "\"vocab\" is 0"},
         {"vocab-fraction", "\"vocab\":6,", "\"vocab\":6.5,", "\"vocab\" is not a count"},
-        {"vocab-2^62", "\"vocab\":6,", "\"vocab\":4611686018427387904,", "\"vocab\" is not a count"},
-        {"vocab-2^52", "\"vocab\":6,", "\"vocab\":4503599627370496,", "shape"},
+        {"vocab-2e62", "\"vocab\":6,", "\"vocab\":4611686018427387904,", "\"vocab\" is not a count"},
+        {"vocab-2e52", "\"vocab\":6,", "\"vocab\":4503599627370496,", "shape"},
         {"vocab-text", "\"vocab\":6,", "\"vocab\":\"6\",", "\"vocab\" is not a count"},
         {"config-broken", "model:", "motel:", "config in the header"},
         {"config-other-width", "width: 4", "width: 8", "has shape 6 x 4, the model of its config wants 6 x 8"},
@@ -253,7 +272,7 @@ static void test_bad_headers(void) {
         {"config-huge", "ffn: 6", "ffn: 1048576", "has shape"},
         {"state-not-object", "\"state\":{", "\"state\":[],\"was\":{", "unknown or there twice"},
         {"step-negative", "\"step\":42", "\"step\":-42", "\"step\" is not a count"},
-        {"step-2^63", "\"step\":42", "\"step\":9223372036854775808", "\"step\" is not a count"},
+        {"step-2e63", "\"step\":42", "\"step\":9223372036854775808", "\"step\" is not a count"},
         {"loss-nan", "\"window_loss\":", "\"window_loss\":null,\"x\":", "unknown or there twice"},
         {"loss-1e999", "\"elapsed_s\":0", "\"elapsed_s\":1e999", "not a finite number"},
         {"hash-short", "\"data_hash\":\"fe", "\"data_hash\":\"", "16 hexadecimal digits"},
@@ -265,7 +284,7 @@ static void test_bad_headers(void) {
         {"tensor-shape-3", "\"shape\":[6,4]", "\"shape\":[6,4,1]", "shape is not a list of one or two"},
         {"tensor-shape-product", "\"shape\":[6,4]", "\"shape\":[4294967296,4294967296]", "has shape 4294967296 x 4294967296"},
         {"tensor-overlaps", "\"offset\":0,", "\"offset\":64,", "at offset 64, wanted"},
-        {"tensor-offset-2^63", "\"offset\":0,", "\"offset\":9223372036854775808,", "\"offset\" is not a count"},
+        {"tensor-offset-2e63", "\"offset\":0,", "\"offset\":9223372036854775808,", "\"offset\" is not a count"},
         {"tensor-bytes", "\"bytes\":", "\"bytes\":1", "at offset 0, wanted"},
         {"tensor-checksum", "\"xxh3\":\"", "\"xxh3\":\"0000000000000000\",\"was\":\"", "unknown or there twice"},
         {"tokenizer-size", "\"bytes\":32", "\"bytes\":9007199254740991", "tokenizer has shape"},
@@ -370,6 +389,7 @@ const Test tests_checkpoint[] = {
     {"round_trip", test_round_trip, 0},
     {"hours_keep_their_time", test_hours_keep_their_time, 0},
     {"weights_only", test_weights_only, 0},
+    {"golden_v1", test_golden_v1, TEST_FLOAT},
     {"bytes_do_not_name_the_run", test_bytes_do_not_name_the_run, 0},
     {"flipped_byte_is_noticed", test_flipped_byte_is_noticed, 0},
     {"truncated_at_every_length", test_truncated_at_every_length, 0},
