@@ -135,7 +135,7 @@ $(OUT)/run_tests: $(TEST_OBJECTS) $(OUT)/liblinformer.a
 
 # the release build under its plain name; compared, because release builds of all flags share that name
 build/linformer build/liblinformer.a: build/%: $(OUT)/% FORCE
-	@cmp -s $< $@ || cp $< $@
+	@cmp -s $< $@ || { cp $< $@.new && mv -f $@.new $@; }
 
 # the list of the test modules that are there, rewritten only when it changes
 $(OUT)/tests/modules.c: FORCE

@@ -17,6 +17,10 @@ part() {
     echo "== $name"
     status=0
     { "$@" || echo "status $?"; } 2>&1 | tee "$output"
+    if grep -qi 'openblas warning' "$output"; then
+        echo "FAIL $name: the BLAS library warned, see above"
+        failed=$((failed + 1))
+    fi
     last=$(grep -v '^status ' "$output" | tail -n 1)
     numbers=$(echo "$last" | sed -n 's/^\([0-9][0-9]*\) passed, \([0-9][0-9]*\) failed$/\1 \2/p')
     grep -q '^status ' "$output" && status=1

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "threads.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@
 #endif
 
 #include "../src/base/cgroup.h"
+#include "gemm.h"
 #include "harness.h"
+#include "real.h"
 
 /* Writes text to a file below the test's folder, making the folders on the way. */
 static void put(const char *name, const char *text) {
@@ -108,6 +111,31 @@ static void test_self_test(void) {
     CHECK_MSG(threads_self_test(&err), "%s", err.msg);
 }
 
+/* Threads of this process, as the system counts them. */
+static size_t tasks(void) {
+    size_t count = 0;
+    DIR *dir = opendir("/proc/self/task");
+    if (!dir) test_skip("no /proc here");
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) count += e->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* Products inside and outside of parallel regions share one pool: never threads times threads. */
+static void test_one_pool(void) {
+    enum { N = 192, T = 3 };
+    Err err = {0};
+    real *a = calloc((size_t)3 * N * N, sizeof *a);
+    REQUIRE(a != NULL);
+    threads_set(T);
+    gemm(a, N, NO_TRANS, a + N * N, N, NO_TRANS, a + 2 * N * N, N, N, N, N, 1, 0);
+    CHECK(threads_self_test(&err));
+    gemm(a, N, NO_TRANS, a + N * N, N, NO_TRANS, a + 2 * N * N, N, N, N, N, 1, 0);
+    size_t count = tasks();
+    CHECK_MSG(count <= T, "%zu threads, %d were asked for", count, T);
+    free(a);
+}
+
 static void test_describe(void) {
     char text[256];
     threads_set(2);
@@ -173,6 +201,7 @@ const Test tests_threads[] = {
     {"affinity_limits", test_affinity_limits, 0},
     {"set", test_set, 0},
     {"self_test", test_self_test, 0},
+    {"one_pool", test_one_pool, 0},
     {"describe", test_describe, 0},
     {"peak_rss", test_peak_rss, 0},
     {"report_kernel", test_report_kernel, 0},
