@@ -43,8 +43,9 @@ size_t batch_fill_train(Batch *batch, const Dataset *dataset, const BatchPlan *p
 void batch_count(size_t *tokens, size_t *masked, const Dataset *dataset, const BatchPlan *plan, uint64_t first,
                  size_t count);
 
-/* Fills batch with sequences first..first+count-1 in text order, with masks that depend on the sequence alone (fixed across
- * runs: two models are compared on the same questions). */
-size_t batch_fill_eval(Batch *batch, const Dataset *dataset, const BatchPlan *plan, size_t first, size_t count);
+/* Fills batch with sequences first, first+stride, ... (count of them, ended by the data set's end) in text order, with masks that
+ * depend on the sequence alone (fixed across runs: two models are compared on the same questions).  stride > 1 spreads a
+ * sample over the whole text. */
+size_t batch_fill_eval(Batch *batch, const Dataset *dataset, const BatchPlan *plan, size_t first, size_t stride, size_t count);
 
 #endif

@@ -225,11 +225,13 @@ void batch_count(size_t *tokens, size_t *masked, const Dataset *d, const BatchPl
     }
 }
 
-size_t batch_fill_eval(Batch *batch, const Dataset *d, const BatchPlan *plan, size_t first, size_t count) {
+size_t batch_fill_eval(Batch *batch, const Dataset *d, const BatchPlan *plan, size_t first, size_t stride, size_t count) {
     batch_clear(batch);
-    for (size_t i = first; i < first + count && i < d->sequences; i++) {
+    for (size_t i = 0; i < count; i++) {
+        size_t sequence = first + i * stride;
+        if (sequence >= d->sequences) break;
         /* no seed in the key: two models are asked the same questions */
-        batch_add(batch, d, i, plan, rng_key(0, RNG_EVAL_MASK, 0, i), 0);
+        batch_add(batch, d, sequence, plan, rng_key(0, RNG_EVAL_MASK, 0, sequence), 0);
     }
     return batch->masked;
 }

@@ -7,13 +7,16 @@
 
 void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params, const ModelConfig *config,
                     const Dataset *dataset, const BatchPlan *plan, size_t sequences) {
+    BatchPlan fixed = *plan;
+    fixed.mask_rate = EVALUATION_MASK_RATE;
     size_t all = dataset_sequences(dataset);
     if (sequences == 0 || sequences > all) sequences = all;
+    size_t stride = sequences ? all / sequences : 1;
     *out = (MlmScore){.sequences = sequences};
     double sum = 0;
-    for (size_t first = 0; first < sequences; first += acts->max_B) {
-        size_t count = sequences - first < acts->max_B ? sequences - first : acts->max_B;
-        batch_fill_eval(batch, dataset, plan, first, count);
+    for (size_t done = 0; done < sequences; done += acts->max_B) {
+        size_t count = sequences - done < acts->max_B ? sequences - done : acts->max_B;
+        batch_fill_eval(batch, dataset, &fixed, done * stride, stride, count);
         out->tokens += batch->total;
         out->masked += batch->masked;
         if (batch->masked == 0) continue;
