@@ -10,8 +10,11 @@
 #include "config.h"
 #include "err.h"
 
-/* GFLOP/s of gemm on a square product of 2048, repeated for about so many seconds. */
-bool bench_gemm_peak(double *out, double seconds, Err *err);
+enum { BENCH_PEAK_SIZE = 2048 };
+
+/* GFLOP/s of gemm on a square product of this size (BENCH_PEAK_SIZE where it is to count), repeated for about so many
+ * seconds but at least five times. */
+bool bench_gemm_peak(double *out, size_t size, double seconds, Err *err);
 
 /* GFLOP/s of fused multiply-adds on registers, all threads: what the processor can do without touching memory. */
 double bench_fma_peak(double seconds);
@@ -45,6 +48,7 @@ typedef struct BenchStepOptions {
     size_t sequences; /* a batch; 0: the config's micro_batch */
     size_t steps;     /* measured ones; 0: 10 */
     size_t warmup;    /* steps before those; 0: 2 */
+    size_t peak_size; /* of the product that shows the peak; 0: BENCH_PEAK_SIZE */
 } BenchStepOptions;
 
 typedef struct BenchStep {

@@ -13,7 +13,7 @@
 
 typedef struct TextEvalOptions {
     size_t batch;     /* sequences at a time; 0: 8 */
-    size_t sequences; /* at most so many, in text order; 0: all */
+    size_t sequences; /* so many, spread evenly over the text; 0: all */
     size_t threads;   /* that encode the text; 0: all this process may use */
 } TextEvalOptions;
 
@@ -24,8 +24,8 @@ typedef struct TextScore {
 } TextScore;
 
 /* Encodes the text shards with the model's own tokenizer into token shards below `folder` (which must exist; the caller
- * removes it), packs them to n and scores them with masks that depend on the checkpoint's seed and the sequence number alone: equal
- * text gives equal questions. */
+ * removes it), packs them to n and scores them as training scores held-out text (evaluation.h): models of one tokenizer are
+ * asked the same questions. */
 bool text_evaluate(TextScore *out, const LoadedModel *model, const PathList *texts, const char *folder,
                    const TextEvalOptions *options, Err *err);
 

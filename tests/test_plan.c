@@ -79,18 +79,23 @@ static void test_flops_of_short_sequences(void) {
 /* The count follows the order that the model takes, also where the rows are equal. */
 static void test_flops_follow_the_model(void) {
     ModelConfig config = config_small();
+    config.tie_kv = true; /* where rows are equal the orders differ in the number of compressions only */
+    size_t compressed = 0, ties = 0;
     for (size_t length = 1; length <= 11; length++) {
         const size_t lengths[] = {length, 1 + length / 2};
         Batch batch = {.B = 2, .total = lengths[0] + lengths[1]};
-        double wanted = 0;
+        double wanted = 0, total = (double)batch.total;
         for (size_t l = 0; l < 2; l++) {
-            double total = (double)batch.total, P = (double)config.k[l];
+            double P = (double)config.k[l];
             bool compress = projected_kv_compress_first(&config, &batch, l);
+            compressed += compress;
+            ties += batch.total == 2 * config.k[l];
             wanted += 2 * 12 * (total * (24 + 40) + 24 * (compress ? 2 * P : total)); /* linear maps */
-            wanted += 2 * 2 * total * P * 12 * 2;                                    /* projections, attention */
+            wanted += 2 * total * P * 12 * (compress ? 1 : 2) + 4 * total * P * 12;   /* projections, attention */
         }
         CHECK_CLOSE(plan_forward_flops(&config, lengths, 2, 0), wanted, 0);
     }
+    CHECK(compressed > 0 && compressed < 22 && ties > 0); /* both orders, and the border between them */
 }
 
 static void test_memory_adds_up(void) {

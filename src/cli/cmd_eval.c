@@ -65,7 +65,7 @@ static bool run(const Args *args, Err *err) {
 
 static const Option options[] = {
     {"--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B", "sequences at a time (default 8); does not change the loss"},
-    {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e9, "N", "read at most so many sequences (default: all)"},
+    {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e9, "N", "score so many sequences, spread evenly over the text (default: all)"},
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_QUIET,
@@ -78,8 +78,8 @@ const Command command_eval = {
     .arguments = "CHECKPOINT [TEXT_SHARD ...]",
     .summary = "masked-language-model loss in nats and perplexity of a checkpoint on text",
     .notes = "TEXT_SHARDs are .txt, .gz, .zst or JSON lines; without any, the held-out text that the checkpoint's config names, as\n"
-             "training evaluated it. They are encoded with the tokenizer inside the checkpoint, below $TMPDIR. The masks are\n"
-             "fixed: two checkpoints of one tokenizer and seed answer the same questions.",
+             "training evaluated it. They are encoded with the tokenizer inside the checkpoint, below $TMPDIR. 15% of\n"
+             "the tokens are masked, the same ones every time: checkpoints of one tokenizer answer the same questions.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

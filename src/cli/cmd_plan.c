@@ -8,6 +8,9 @@
 #include "prepare.h"
 #include "threads.h"
 
+/* Smaller than the benchmarks' product, because it is only an estimate. */
+enum { PROBE_SIZE = 1024 };
+
 /* Share of the matrix-product peak that training reaches, to estimate with; `bench step` measures it. */
 static const double USUAL_FRACTION = 0.6;
 static const double PROBE_SECONDS = 0.3;
@@ -33,7 +36,7 @@ static bool estimate(Estimate *out, const Plan *plan, const Config *config, doub
     *out = (Estimate){.gflops = gflops};
     if (gflops == 0) {
         threads_set(config->train.threads);
-        if (!bench_gemm_peak(&out->peak_gflops, PROBE_SECONDS, err)) return false;
+        if (!bench_gemm_peak(&out->peak_gflops, PROBE_SIZE, PROBE_SECONDS, err)) return false;
         out->gflops = USUAL_FRACTION * out->peak_gflops;
     }
     out->tokens_per_s = out->gflops * 1e9 / plan->flops_per_token;

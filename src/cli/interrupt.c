@@ -31,11 +31,14 @@ static void remove_tree(const char *path) {
     rmdir(path);
 }
 
+/* Without those that whoever started the program wants ignored, as nohup does. */
 static void signal_set(sigset_t *set) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction now;
+        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(set, signals[i]);
+    }
 }
 
 static void *wait_for_signal(void *unused) {

@@ -267,7 +267,7 @@ bool bench_kernels(BenchKernels *out, Err *err) {
     const size_t models = sizeof sizes / sizeof *sizes;
     *out = (BenchKernels){.items = calloc(models * CASES, sizeof *out->items)};
     if (!out->items) return err_set(err, ERR_FAILED, "out of memory for the results");
-    if (!bench_gemm_peak(&out->gemm_peak, 1, err)) return false;
+    if (!bench_gemm_peak(&out->gemm_peak, BENCH_PEAK_SIZE, 1, err)) return false;
     out->fma_peak = bench_fma_peak(0.3);
     out->bf16_peak = bench_bf16_peak(0.3);
     for (size_t m = 0; m < models; m++) {

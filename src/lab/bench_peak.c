@@ -16,7 +16,6 @@
 #include "real.h"
 
 enum {
-    GEMM_SIZE = 2048,
     CHAINS = 12,          /* independent sums: more than latency times units of any processor (4 x 2), fewer than registers */
     ROUNDS = 200000
 };
@@ -107,23 +106,26 @@ double bench_bf16_peak(double seconds) {
 
 typedef struct Square {
     real *a, *b, *c;
+    size_t size;
 } Square;
 
 static void run_square(void *context) {
     Square *s = context;
-    gemm(s->c, GEMM_SIZE, NO_TRANS, s->a, GEMM_SIZE, NO_TRANS, s->b, GEMM_SIZE, GEMM_SIZE, GEMM_SIZE, GEMM_SIZE, 1, 0);
+    size_t size = s->size;
+    gemm(s->c, size, NO_TRANS, s->a, size, NO_TRANS, s->b, size, size, size, size, 1, 0);
 }
 
-bool bench_gemm_peak(double *out, double seconds, Err *err) {
-    const size_t count = (size_t)GEMM_SIZE * GEMM_SIZE;
+bool bench_gemm_peak(double *out, size_t size, double seconds, Err *err) {
+    const size_t count = size * size;
     Arena arena;
-    if (!arena_create(&arena, 3 * (count * sizeof(real) + ARENA_ALIGN), err)) return err_context(err, "matrices of the benchmark");
-    Square square;
+    if (!arena_create(&arena, 3 * (count * sizeof(real) + 2 * ARENA_ALIGN), err))
+        return err_context(err, "matrices of the benchmark");
+    Square square = {.size = size};
     square.a = arena_take(&arena, count, sizeof(real));
     square.b = arena_take(&arena, count, sizeof(real));
     square.c = arena_take(&arena, count, sizeof(real));
     for (size_t i = 0; i < count; i++) square.a[i] = square.b[i] = (real)(i % 7) - 3;
-    *out = 2.0 * GEMM_SIZE * GEMM_SIZE * GEMM_SIZE / bench_measure(run_square, &square, seconds) / 1e9;
+    *out = 2.0 * (double)count * (double)size / bench_measure(run_square, &square, seconds) / 1e9;
     arena_destroy(&arena);
     return true;
 }

@@ -65,16 +65,19 @@ static void fill_batch(Batch *batch, const Config *config, size_t sequences) {
     }
 }
 
-static bool bench_create(Bench *out, const Config *config, size_t sequences, Err *err) {
-    *out = (Bench){.config = config};
-    if (!param_table_create(&out->table, &config->model, err) || !create_blocks(out, err) ||
-        !activations_create(&out->acts, &config->model, sequences, sequences * config->model.n, ACTS_TRAINING, err) ||
-        !batch_create(&out->batch, sequences, config->model.n, err))
-        return false;
-    fill_batch(&out->batch, config, sequences);
-    if (out->batch.masked > 0) return true;
+/* The batch comes first: it is small, and may turn out useless. */
+static bool create_batch(Bench *b, size_t sequences, Err *err) {
+    if (!batch_create(&b->batch, sequences, b->config->model.n, err)) return false;
+    fill_batch(&b->batch, b->config, sequences);
+    if (b->batch.masked > 0) return true;
     return err_set(err, ERR_CONFIG, "train.mask_rate = %g masks none of %zu tokens: nothing to train on",
-                   config->train.mask_rate, out->batch.total);
+                   b->config->train.mask_rate, b->batch.total);
+}
+
+static bool create_model(Bench *b, Err *err) {
+    const ModelConfig *model = &b->config->model;
+    return param_table_create(&b->table, model, err) && create_blocks(b, err) &&
+           activations_create(&b->acts, model, b->batch.B, b->batch.total, ACTS_TRAINING, err);
 }
 
 static void bench_destroy(Bench *b) {
@@ -144,17 +147,19 @@ bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *op
     out->steps = options->steps ? options->steps : STEPS_DEFAULT;
     size_t warmup = options->warmup ? options->warmup : WARMUP_DEFAULT;
 
+    Bench bench = {.config = &sized};
     double before, after;
-    Bench bench = {0};
-    if (!bench_gemm_peak(&before, PEAK_SECONDS, err)) return false;
+    size_t peak_size = options->peak_size ? options->peak_size : BENCH_PEAK_SIZE;
+    double peak_seconds = peak_size < BENCH_PEAK_SIZE ? 0 : PEAK_SECONDS;
+    bool ok = create_batch(&bench, out->sequences, err) && bench_gemm_peak(&before, peak_size, peak_seconds, err);
     out->start_rss = bench_resident();
     reset_peak_rss();
-    bool ok = bench_create(&bench, &sized, out->sequences, err) && time_steps(out, &bench, warmup, out->steps, err);
+    ok = ok && create_model(&bench, err) && time_steps(out, &bench, warmup, out->steps, err);
     out->peak_rss = threads_peak_rss();
     out->tokens = bench.batch.total;
     out->masked = bench.batch.masked;
     bench_destroy(&bench);
-    if (!ok || !bench_gemm_peak(&after, PEAK_SECONDS, err) || !count_operations(out, &sized, err)) return false;
+    if (!ok || !bench_gemm_peak(&after, peak_size, peak_seconds, err) || !count_operations(out, &sized, err)) return false;
     out->peak_gflops = (before + after) / 2;
     out->fraction_of_peak = out->gflops / out->peak_gflops;
     out->tokens_per_s = (double)out->tokens / out->step_s;

@@ -37,8 +37,7 @@ static bool encode(Manifest *out, const LoadedModel *model, const PathList *text
 static bool score(TextScore *out, const LoadedModel *model, const Dataset *dataset, const TextEvalOptions *options,
                   Err *err) {
     const Config *config = &model->checkpoint.config;
-    const BatchPlan plan = {.seed = config->train.seed, .mask_rate = config->train.mask_rate, .n = config->model.n,
-                            .vocab = config->model.vocab};
+    const BatchPlan plan = {.n = config->model.n, .vocab = config->model.vocab};
     size_t sequences = options->batch ? options->batch : BATCH_DEFAULT;
     if (sequences > dataset_sequences(dataset)) sequences = dataset_sequences(dataset);
     Activations acts = {0};

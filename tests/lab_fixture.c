@@ -1,0 +1,55 @@
+#include "lab_fixture.h"
+
+#include <string.h>
+
+#include "data_fixture.h"
+#include "harness.h"
+
+static const char YAML[] =
+    "model: {n: 24, k: [6, 5], layers: 2, width: 12, heads: 3, ffn: 20}\n"
+    "train: {steps: 100, batch: 2, seed: 7}\n"
+    "data: {train: nothing.txt}\n"
+    "optimizer: {lr: 3e-4}\n";
+
+static void save(const char *path, const Tokenizer *tokenizer) {
+    Config config;
+    ParamTable table;
+    Arena arena;
+    Err err = {0};
+    REQUIRE(config_from_yaml(&config, YAML, "fixture", &err));
+    config_set_vocab(&config, tokenizer_vocab_size(tokenizer));
+    REQUIRE(param_table_create(&table, &config.model, &err));
+    REQUIRE(arena_create(&arena, table.block_reals * sizeof(real), &err));
+    real *weights = arena_take(&arena, table.block_reals, sizeof(real));
+    params_init(weights, &table, 3);
+    for (size_t t = 0; t < table.count; t++) {
+        const Tensor *tensor = &table.items[t];
+        for (size_t i = 0; tensor->matrix && i < tensor->count; i++) weights[tensor->offset + i] *= 15;
+    }
+    const TrainState state = {.step = 1, .best_valid_loss = 5, .dataset_sequences = 9};
+    CheckpointContent content = {.kind = "weights", .config = &config, .state = &state, .table = &table,
+                                 .weights = weights, .tokenizer = tokenizer_bytes(tokenizer)};
+    if (!checkpoint_save(path, &content, &err)) {
+        test_fail(__FILE__, __LINE__, "%s", err.msg);
+        test_end();
+    }
+    arena_destroy(&arena);
+    param_table_destroy(&table);
+    config_free(&config);
+}
+
+void lab_fixture_model(LoadedModel *out) {
+    Config config;
+    Tokenizer *tokenizer;
+    Err err = {0};
+    data_fixture_config(&config);
+    data_fixture_train(&config);
+    REQUIRE(tokenizer_load(&tokenizer, config.tokenizer.model, &err));
+    save(test_temp_path("model.ckpt"), tokenizer);
+    tokenizer_destroy(tokenizer);
+    data_fixture_free(&config);
+    if (!loaded_model_open(out, test_temp_path("model.ckpt"), &err)) {
+        test_fail(__FILE__, __LINE__, "%s", err.msg);
+        test_end();
+    }
+}
