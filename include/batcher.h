@@ -11,16 +11,19 @@
 #include "err.h"
 #include "prepare.h"
 
-typedef struct Dataset Dataset; /* the packed sequences of one part (train or held-out) over mapped token shards */
+typedef struct Dataset
+    Dataset; /* the packed sequences of one part (train or held-out) over mapped token shards */
 
 /* Packs full lines (sentences or paragraphs) of consecutive text into sequences of at most n tokens, one `<s>` first; a line
  * longer than n-1 is split; document ends are `</s>` and do not end a sequence.  Every token of the shards is in exactly
  * one sequence.  Fails if vocab or tokenizer hash differ, or there is no sequence. */
-bool dataset_open(Dataset **out, const ManifestPart *part, const Manifest *manifest, size_t n, Err *err);
+bool dataset_open(Dataset **out, const ManifestPart *part, const Manifest *manifest, size_t n,
+                  Err *err);
 void dataset_close(Dataset *dataset);
 size_t dataset_sequences(const Dataset *dataset);
-size_t dataset_tokens(const Dataset *dataset);       /* `<s>` of each sequence included */
-size_t dataset_length(const Dataset *dataset, size_t sequence); /* tokens of one sequence, `<s>` included */
+size_t dataset_tokens(const Dataset *dataset); /* `<s>` of each sequence included */
+size_t dataset_length(const Dataset *dataset,
+                      size_t sequence); /* tokens of one sequence, `<s>` included */
 
 typedef struct BatchPlan {
     uint64_t seed;
@@ -36,16 +39,18 @@ void batch_destroy(Batch *batch);
 /* Fills batch with samples first..first+count-1 of the endless shuffled stream: sample s is sequence perm_e(s mod S) of epoch
  * e = s div S, S = dataset_sequences.  Masks (mlm_mask) and dropout keys are functions of (seed, epoch, sequence).
  * Returns the masked count (also in batch). */
-size_t batch_fill_train(Batch *batch, const Dataset *dataset, const BatchPlan *plan, uint64_t first, size_t count);
+size_t batch_fill_train(Batch *batch, const Dataset *dataset, const BatchPlan *plan, uint64_t first,
+                        size_t count);
 
 /* Real tokens and masked tokens of samples first..first+count-1 without filling a batch: the divisor of the update's loss
  * and the tokens it consumes. */
-void batch_count(size_t *tokens, size_t *masked, const Dataset *dataset, const BatchPlan *plan, uint64_t first,
-                 size_t count);
+void batch_count(size_t *tokens, size_t *masked, const Dataset *dataset, const BatchPlan *plan,
+                 uint64_t first, size_t count);
 
 /* Fills batch with sequences first, first+stride, ... (count of them, ended by the data set's end) in text order, with masks that
  * depend on the sequence alone (fixed across runs: two models are compared on the same questions).  stride > 1 spreads a
  * sample over the whole text. */
-size_t batch_fill_eval(Batch *batch, const Dataset *dataset, const BatchPlan *plan, size_t first, size_t stride, size_t count);
+size_t batch_fill_eval(Batch *batch, const Dataset *dataset, const BatchPlan *plan, size_t first,
+                       size_t stride, size_t count);
 
 #endif

@@ -15,6 +15,7 @@ size_t mlm_mask_count(uint64_t key, size_t maskable, double rate);
 /* Chooses mlm_mask_count positions without replacement among the maskable tokens of ids (T), every set of that size with
  * equal probability, writes their positions (ascending) and original ids, and replaces them in ids.  Pure: a function of
  * key and arguments.  Returns the count, which may be 0.  rows and labels hold at least T entries. */
-size_t mlm_mask(uint32_t *ids, uint32_t *rows, uint32_t *labels, size_t T, size_t vocab, double rate, uint64_t key);
+size_t mlm_mask(uint32_t *ids, uint32_t *rows, uint32_t *labels, size_t T, size_t vocab,
+                double rate, uint64_t key);
 
 #endif

@@ -19,29 +19,30 @@ typedef struct TextTotals {
 
 /* One text shard and the token shard made of it. */
 typedef struct ManifestShard {
-    char *path;             /* token shard file */
-    char *text_path;        /* absolute */
-    uint64_t text_size;     /* bytes of the text file as stored */
+    char *path;         /* token shard file */
+    char *text_path;    /* absolute */
+    uint64_t text_size; /* bytes of the text file as stored */
     int64_t text_mtime_ns;
-    uint64_t text_hash;     /* io_hash of the text file as stored */
-    uint64_t payload_hash;  /* of the token shard */
+    uint64_t text_hash;    /* io_hash of the text file as stored */
+    uint64_t payload_hash; /* of the token shard */
     TextTotals totals;
 } ManifestShard;
 
 /* What the manifest says of the training or held-out part. */
 typedef struct ManifestPart {
     TextTotals totals;
-    double unigram_entropy; /* nats, of the token distribution of this part; specials not counted; 0 without tokens */
-    ManifestShard *shards;  /* (shard_count), in the config's order */
+    double
+        unigram_entropy; /* nats, of the token distribution of this part; specials not counted; 0 without tokens */
+    ManifestShard *shards; /* (shard_count), in the config's order */
     size_t shard_count;
 } ManifestPart;
 
 typedef struct Manifest {
     ManifestPart train, valid;
     uint64_t tokenizer_hash;
-    uint64_t data_hash;     /* of all token shards' checksums: identifies the data in checkpoints */
+    uint64_t data_hash; /* of all token shards' checksums: identifies the data in checkpoints */
     size_t vocab;
-    char *normalizer;       /* the tokenizer's normalisation rules, for the record */
+    char *normalizer; /* the tokenizer's normalisation rules, for the record */
 } Manifest;
 
 /* Reads <folder>/manifest.json. */

@@ -30,11 +30,7 @@
 #include "err.h"
 #include "io.h"
 
-enum {
-    TOKEN_FILE_VERSION = 1,
-    TOKEN_FILE_HEADER = 128,
-    TOKEN_FILE_MAX_VOCAB = 1 << 24
-};
+enum { TOKEN_FILE_VERSION = 1, TOKEN_FILE_HEADER = 128, TOKEN_FILE_MAX_VOCAB = 1 << 24 };
 
 typedef struct TokenFile {
     Map map;
@@ -42,7 +38,7 @@ typedef struct TokenFile {
     const unsigned char *tokens;       /* count ids, u16 or u32 little-endian (token_bytes) */
     const unsigned char *line_lengths; /* `lines` u32 little-endian */
     size_t count, lines, documents;
-    size_t token_bytes;                /* 2 or 4 */
+    size_t token_bytes; /* 2 or 4 */
     size_t vocab;
     uint64_t tokenizer_hash;
     uint64_t payload_hash;
@@ -54,7 +50,8 @@ bool token_file_open(TokenFile *out, const char *path, Err *err);
 void token_file_close(TokenFile *file); /* accepts a zeroed TokenFile */
 
 /* The same for a file in memory, which must outlive the TokenFile. */
-bool token_file_open_memory(TokenFile *out, const void *data, size_t size, const char *name, Err *err);
+bool token_file_open_memory(TokenFile *out, const void *data, size_t size, const char *name,
+                            Err *err);
 
 /* The whole byte table: checksum, every id below vocab and no special but `</s>` and `<unk>`, line lengths.  What passes can
  * be read without further checks. */
@@ -73,7 +70,8 @@ static inline size_t token_file_line_length(const TokenFile *file, size_t line) 
 /* Writes a shard: lines in order, each document closed; atomic. */
 typedef struct TokenWriter TokenWriter;
 
-bool token_writer_open(TokenWriter **out, const char *path, size_t vocab, uint64_t tokenizer_hash, Err *err);
+bool token_writer_open(TokenWriter **out, const char *path, size_t vocab, uint64_t tokenizer_hash,
+                       Err *err);
 
 /* A line of count ids; count = 0 does nothing. */
 void token_writer_line(TokenWriter *writer, const uint32_t *ids, size_t count);

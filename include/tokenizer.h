@@ -12,13 +12,21 @@
 #include "err.h"
 #include "io.h"
 
-enum { TOKEN_BOS = 0, TOKEN_PAD = 1, TOKEN_EOS = 2, TOKEN_UNK = 3, TOKEN_MASK = 4, TOKEN_SPECIALS = 5 };
+enum {
+    TOKEN_BOS = 0,
+    TOKEN_PAD = 1,
+    TOKEN_EOS = 2,
+    TOKEN_UNK = 3,
+    TOKEN_MASK = 4,
+    TOKEN_SPECIALS = 5
+};
 
 typedef struct Tokenizer Tokenizer;
 
 /* From a .model file, or from its bytes (a checkpoint carries them).  The five special ids are checked. */
 bool tokenizer_load(Tokenizer **out, const char *path, Err *err);
-bool tokenizer_load_bytes(Tokenizer **out, const void *data, size_t size, const char *name, Err *err);
+bool tokenizer_load_bytes(Tokenizer **out, const void *data, size_t size, const char *name,
+                          Err *err);
 void tokenizer_destroy(Tokenizer *tokenizer);
 
 size_t tokenizer_vocab_size(const Tokenizer *tokenizer); /* pieces, specials included */
@@ -28,8 +36,8 @@ const char *tokenizer_normalizer(const Tokenizer *tokenizer);
 
 /* Ids of `size` bytes of UTF-8 text, no specials added, into a growing buffer owned by the caller (*ids realloc'd,
  * *capacity updated; zero-initialise both).  Thread-safe for concurrent calls. */
-bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count, size_t *capacity, const char *text,
-                      size_t size, Err *err);
+bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count, size_t *capacity,
+                      const char *text, size_t size, Err *err);
 
 /* Text of ids; malloc'd.  Specials are written by name. */
 char *tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t count);

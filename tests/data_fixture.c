@@ -14,7 +14,8 @@ enum { TRAIN_SIZE = 60000 };
 
 /* Word i of the made-up language: two to four syllables; low numbers are drawn more often. */
 static size_t put_word(char *out, uint64_t i) {
-    static const char *const syllables[] = {"ka", "ro", "mi", "tes", "lun", "ve", "or", "sha", "pi", "dun", "el", "wa"};
+    static const char *const syllables[] = {"ka", "ro",  "mi", "tes", "lun", "ve",
+                                            "or", "sha", "pi", "dun", "el",  "wa"};
     enum { SYLLABLES = sizeof syllables / sizeof *syllables };
     size_t size = 0, count = 2 + i % 3;
     for (size_t s = 0; s < count; s++) {
@@ -34,8 +35,10 @@ char *data_fixture_text(uint64_t key, size_t size) {
         double u = rng_uniform(key, 2 * i);
         at += put_word(text + at, (uint64_t)(WORDS * u * u)); /* squared: frequent and rare words */
         uint64_t end = rng_below(key, 2 * i + 1, 64);
-        if (end < 6) at += (size_t)snprintf(text + at, 4, ".\n%s", end == 0 ? "\n" : "");
-        else text[at++] = ' ';
+        if (end < 6)
+            at += (size_t)snprintf(text + at, 4, ".\n%s", end == 0 ? "\n" : "");
+        else
+            text[at++] = ' ';
     }
     text[size - 1] = '\n';
     text[size] = 0;
@@ -77,7 +80,8 @@ void data_fixture_add(PathList *list, const char *path) {
 
 void data_fixture_train(Config *config) {
     Err err = {0};
-    char *text = data_fixture_text(1, TRAIN_SIZE), *path = data_fixture_write("tokenizer.txt", text, TRAIN_SIZE);
+    char *text = data_fixture_text(1, TRAIN_SIZE),
+         *path = data_fixture_write("tokenizer.txt", text, TRAIN_SIZE);
     PathList saved = config->data.train;
     config->data.train = (PathList){&path, 1};
     bool ok = tokenizer_train(config, &err);

@@ -116,7 +116,8 @@ static const GoodFile good_files[] = {
     {"invalid_utf8.txt", "caf     na\xC3\xAFve\n--\n", 12, 0},
     /* 01, 1b, 7f and the two bytes of U+009B go; U+0085, form feed and tab are spaces */
     {"controls.txt", "ab[1mcde f g h\n--\n", 5, 0},
-    {"escapes.jsonl", "nul  here, half  pair, half , whole \xF0\x9F\x98\x80, caf\xC3\xA9, \\u0000\n--\n", 3, 0},
+    {"escapes.jsonl",
+     "nul  here, half  pair, half , whole \xF0\x9F\x98\x80, caf\xC3\xA9, \\u0000\n--\n", 3, 0},
     {"empty_text.jsonl", "One.\n--\n", 0, 2},
 };
 
@@ -125,7 +126,8 @@ static void test_good_files(void) {
         const GoodFile *g = &good_files[i];
         Reading r = read_path(hostile(g->name));
         if (!CHECK_MSG(r.ok, "%s: %s", g->name, r.err.msg)) continue;
-        CHECK_MSG(!strcmp(r.text, g->text), "%s: found '%s', wanted '%s'", g->name, r.text, g->text);
+        CHECK_MSG(!strcmp(r.text, g->text), "%s: found '%s', wanted '%s'", g->name, r.text,
+                  g->text);
         CHECK_MSG(r.counts.dropped_bytes == g->dropped, "%s: %d bytes dropped, wanted %u", g->name,
                   (int)r.counts.dropped_bytes, g->dropped);
         CHECK_MSG(r.counts.empty_documents == g->empty_documents, "%s: empty documents", g->name);
@@ -142,7 +144,8 @@ typedef struct BadFile {
 } BadFile;
 
 static const BadFile bad_files[] = {
-    {"truncated.txt.gz", "the compressed data ends too early at byte 3528 of 3528: truncated file?"},
+    {"truncated.txt.gz",
+     "the compressed data ends too early at byte 3528 of 3528: truncated file?"},
     {"no_trailer.txt.gz", "the compressed data ends too early at byte 7049"},
     {"header_only.txt.gz", "ends too early at byte 10 of 10"},
     {"one_byte.txt.gz", "no gzip data (its first byte is 0x1f)"},
@@ -273,14 +276,22 @@ static void test_long_lines(void) {
         const char *unit;
         size_t size, pieces;
     } cases[] = {
-        {"word ", 16383, 1}, {"word ", 16384, 1}, {"x", 16384, 1}, {"x", 16385, 2}, {"word ", 20000, 2},
-        {"x", 1 << 20, 64},  {"\xE2\x82\xAC", 3 << 18, 49}, {"ab \xF0\x9F\x98\x80", 1 << 20, 65}, {" ", 1 << 20, 0},
+        {"word ", 16383, 1},
+        {"word ", 16384, 1},
+        {"x", 16384, 1},
+        {"x", 16385, 2},
+        {"word ", 20000, 2},
+        {"x", 1 << 20, 64},
+        {"\xE2\x82\xAC", 3 << 18, 49},
+        {"ab \xF0\x9F\x98\x80", 1 << 20, 65},
+        {" ", 1 << 20, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *line = long_line(cases[i].unit, cases[i].size);
         Reading r = read_text(line);
         REQUIRE(r.ok);
-        size_t pieces = cases[i].pieces ? count_lines(r.text) - 1 : 0; /* without the document end */
+        size_t pieces =
+            cases[i].pieces ? count_lines(r.text) - 1 : 0; /* without the document end */
         CHECK_INT(pieces, cases[i].pieces);
         CHECK_INT(r.counts.split_lines, cases[i].pieces > 1);
         /* the pieces together are the line, and each is whole characters */
@@ -290,7 +301,8 @@ static void test_long_lines(void) {
             CHECK(size > 0 && size <= TEXT_PIECE_MAX && !memcmp(line + at, p, size));
             for (size_t c = 0; c < size;) {
                 size_t n = utf8_length((const unsigned char *)p + c, size - c);
-                if (n == 0 && at + size == cases[i].size) break; /* the last character of the line itself may be cut */
+                if (n == 0 && at + size == cases[i].size)
+                    break; /* the last character of the line itself may be cut */
                 REQUIRE(n > 0);
                 c += n;
             }
@@ -337,8 +349,10 @@ static char *clean_slowly(const unsigned char *in, size_t size, size_t *dropped)
             n = n ? n : 1;
             *dropped += n;
         } else if (!cr && space) {
-            if (line++ > 0) *out++ = ' ';
-            else line = 0;
+            if (line++ > 0)
+                *out++ = ' ';
+            else
+                line = 0;
         } else if (!cr) {
             memcpy(out, in + i, n);
             out += n;
@@ -351,14 +365,24 @@ static char *clean_slowly(const unsigned char *in, size_t size, size_t *dropped)
 }
 
 static void test_random_text(void) {
-    static const char *const units[] = {"a", "bc", " ", "\n", "\n\n", "\r", "\r\n", "\t", "\x01", "\x7F", "\xC3", "\xA9",
-                                        "\xC3\xA9", "\xE2\x82\xAC", "\xE2\x82", "\xF0\x9F\x98\x80", "\xF0\x9F", "\xC2\x85",
-                                        "\xC2\x99", "\xED\xA0\x80", "\xFF", "z"};
+    static const char *const units[] = {"a",        "bc",
+                                        " ",        "\n",
+                                        "\n\n",     "\r",
+                                        "\r\n",     "\t",
+                                        "\x01",     "\x7F",
+                                        "\xC3",     "\xA9",
+                                        "\xC3\xA9", "\xE2\x82\xAC",
+                                        "\xE2\x82", "\xF0\x9F\x98\x80",
+                                        "\xF0\x9F", "\xC2\x85",
+                                        "\xC2\x99", "\xED\xA0\x80",
+                                        "\xFF",     "z"};
     enum { UNITS = sizeof units / sizeof *units, SIZE = 200000 };
     uint64_t key = rng_key(test_seed(), RNG_TEST, 1, 0);
     for (size_t round = 0; round < 8; round++) {
         unsigned char *in = malloc(SIZE + 8);
-        size_t size = 0, wanted = round < 4 ? 40 * round : SIZE; /* small ones for the ends, large ones for the refills */
+        size_t size = 0,
+               wanted = round < 4 ? 40 * round
+                                  : SIZE; /* small ones for the ends, large ones for the refills */
         for (uint64_t i = 0; size < wanted; i++) {
             const char *unit = units[rng_below(key + round, i, UNITS)];
             memcpy(in + size, unit, strlen(unit));
@@ -399,7 +423,8 @@ static void test_json_line_limit(void) {
 /* The memory in use does not grow after the first lines. */
 static void test_flat_memory(void) {
     enum { SIZE = 16 << 20 };
-    char *text = long_line("Words of a line that is quite ordinary.\nAnd words of another one.\n\n", SIZE);
+    char *text =
+        long_line("Words of a line that is quite ordinary.\nAnd words of another one.\n\n", SIZE);
     const char *path = test_temp_path("large.txt");
     REQUIRE(io_write_file(path, text, SIZE, NULL));
     struct rusage before, after;
@@ -418,17 +443,17 @@ static void test_flat_memory(void) {
     getrusage(RUSAGE_SELF, &after);
     text_reader_close(reader);
     CHECK(lines > SIZE / 68 * 2);
-    CHECK_MSG(after.ru_maxrss - before.ru_maxrss < 1024, "%ld KiB more", after.ru_maxrss - before.ru_maxrss);
+    CHECK_MSG(after.ru_maxrss - before.ru_maxrss < 1024, "%ld KiB more",
+              after.ru_maxrss - before.ru_maxrss);
     free(text);
 }
 
-const Test tests_shards[] = {
-    {"good_files", test_good_files, 0},
-    {"bad_files", test_bad_files, 0},
-    {"unreadable", test_unreadable, 0},
-    {"documents", test_documents, 0},
-    {"long_lines", test_long_lines, 0},
-    {"random_text", test_random_text, 0},
-    {"json_line_limit", test_json_line_limit, 0},
-    {"flat_memory", test_flat_memory, 0},
-    {0}};
+const Test tests_shards[] = {{"good_files", test_good_files, 0},
+                             {"bad_files", test_bad_files, 0},
+                             {"unreadable", test_unreadable, 0},
+                             {"documents", test_documents, 0},
+                             {"long_lines", test_long_lines, 0},
+                             {"random_text", test_random_text, 0},
+                             {"json_line_limit", test_json_line_limit, 0},
+                             {"flat_memory", test_flat_memory, 0},
+                             {0}};

@@ -28,7 +28,8 @@ static Written write_random(const char *path, size_t vocab, size_t lines, uint64
     for (size_t l = 0; l < lines; l++) {
         size_t length = 1 + rng_below(key, 3 * l, 40);
         uint32_t *line = w.ids + w.count;
-        for (size_t i = 0; i < length; i++) line[i] = TOKEN_SPECIALS + (uint32_t)rng_below(key + l, i, vocab - TOKEN_SPECIALS);
+        for (size_t i = 0; i < length; i++)
+            line[i] = TOKEN_SPECIALS + (uint32_t)rng_below(key + l, i, vocab - TOKEN_SPECIALS);
         token_writer_line(writer, line, length);
         token_writer_line(writer, line, 0);
         w.count += length;
@@ -57,10 +58,12 @@ static void written_free(Written *w) {
 static void test_round_trip(void) {
     static const struct {
         size_t vocab, lines, bytes;
-    } cases[] = {{6, 0, 2}, {6, 1, 2}, {300, 7, 2}, {65536, 5000, 2}, {65537, 5000, 4}, {250000, 11, 4}};
+    } cases[] = {{6, 0, 2},        {6, 1, 2},        {300, 7, 2},
+                 {65536, 5000, 2}, {65537, 5000, 4}, {250000, 11, 4}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const char *path = test_temp_path("a.tok");
-        Written w = write_random(path, cases[c].vocab, cases[c].lines, rng_key(test_seed(), RNG_TEST, 3, c));
+        Written w = write_random(path, cases[c].vocab, cases[c].lines,
+                                 rng_key(test_seed(), RNG_TEST, 3, c));
         TokenFile f;
         Err err = {0};
         if (!CHECK_MSG(token_file_open(&f, path, &err), "%s", err.msg)) continue;
@@ -180,7 +183,8 @@ static void test_hostile_fields(void) {
         put(&b, cases[i].at, cases[i].value, cases[i].width);
         seal(&b);
         if (CHECK_MSG(!accept(&b, b.size, &err), "%s: accepted", cases[i].what)) {
-            CHECK_MSG(strstr(err.msg, cases[i].message), "%s: '%s' lacks '%s'", cases[i].what, err.msg, cases[i].message);
+            CHECK_MSG(strstr(err.msg, cases[i].message), "%s: '%s' lacks '%s'", cases[i].what,
+                      err.msg, cases[i].message);
             CHECK_STR_CONTAINS(err.msg, "prepare the data again");
             CHECK_INT(err.code, ERR_FAILED);
         }
@@ -228,7 +232,8 @@ static void test_write_faults(void) {
 
 /* Written by version 1, and to be read for ever: "ids 5 6 7 </s>", "8 9", "10 <unk> </s>" with vocabulary 300. */
 static void test_golden(void) {
-    static const uint32_t ids[] = {5, 6, 7, TOKEN_EOS, 8, 9, 10, TOKEN_UNK, TOKEN_EOS}, lengths[] = {4, 2, 3};
+    static const uint32_t ids[] = {5, 6, 7, TOKEN_EOS, 8, 9, 10, TOKEN_UNK, TOKEN_EOS},
+                          lengths[] = {4, 2, 3};
     enum { COUNT = sizeof ids / sizeof *ids };
     Err err = {0};
     const char *path = test_temp_path("golden.tok");
@@ -259,11 +264,10 @@ static void test_golden(void) {
     io_bytes_free(&then);
 }
 
-const Test tests_token_file[] = {
-    {"round_trip", test_round_trip, 0},
-    {"every_byte_counts", test_every_byte_counts, 0},
-    {"hostile_fields", test_hostile_fields, 0},
-    {"wrong_sizes", test_wrong_sizes, 0},
-    {"write_faults", test_write_faults, 0},
-    {"golden", test_golden, 0},
-    {0}};
+const Test tests_token_file[] = {{"round_trip", test_round_trip, 0},
+                                 {"every_byte_counts", test_every_byte_counts, 0},
+                                 {"hostile_fields", test_hostile_fields, 0},
+                                 {"wrong_sizes", test_wrong_sizes, 0},
+                                 {"write_faults", test_write_faults, 0},
+                                 {"golden", test_golden, 0},
+                                 {0}};

@@ -12,9 +12,10 @@
 struct Dataset {
     TokenFile *files;
     char **paths;
-    uint64_t *file_start;  /* (files+1): tokens before each file */
+    uint64_t *file_start; /* (files+1): tokens before each file */
     size_t file_count;
-    uint64_t *start;       /* (sequences+1): first token of each sequence, counted over all files; they tile the tokens */
+    /* (sequences+1): first token of each sequence, counted over all files; they tile the tokens */
+    uint64_t *start;
     size_t sequences, capacity;
 };
 
@@ -22,7 +23,8 @@ static bool push_start(Dataset *d, uint64_t start, Err *err) {
     if (d->sequences + 1 >= d->capacity) {
         size_t wanted = d->capacity ? 2 * d->capacity : 1024;
         uint64_t *grown = realloc(d->start, wanted * sizeof *grown);
-        if (!grown) return err_set(err, ERR_FAILED, "no memory for a table of %zu sequences", wanted);
+        if (!grown)
+            return err_set(err, ERR_FAILED, "no memory for a table of %zu sequences", wanted);
         d->start = grown;
         d->capacity = wanted;
     }
@@ -57,8 +59,10 @@ static bool open_file(Dataset *d, const char *path, const Manifest *manifest, Er
     d->file_count++;
     if (file->vocab != manifest->vocab || file->tokenizer_hash != manifest->tokenizer_hash) {
         return err_set(err, ERR_FAILED,
-                       "%s: made with tokenizer %016llx (%zu pieces), the manifest says %016llx (%zu pieces); prepare the "
-                       "data again", path, (unsigned long long)file->tokenizer_hash, file->vocab,
+                       "%s: made with tokenizer %016llx (%zu pieces), the manifest says %016llx "
+                       "(%zu pieces); prepare the "
+                       "data again",
+                       path, (unsigned long long)file->tokenizer_hash, file->vocab,
                        (unsigned long long)manifest->tokenizer_hash, manifest->vocab);
     }
     d->file_start[i + 1] = d->file_start[i] + file->count;
@@ -66,9 +70,12 @@ static bool open_file(Dataset *d, const char *path, const Manifest *manifest, Er
     return token_file_verify(file, err);
 }
 
-bool dataset_open(Dataset **out, const ManifestPart *part, const Manifest *manifest, size_t n, Err *err) {
+bool dataset_open(Dataset **out, const ManifestPart *part, const Manifest *manifest, size_t n,
+                  Err *err) {
     *out = NULL;
-    if (n < 2) return err_set(err, ERR_CONFIG, "model.n = %zu: a sequence holds `<s>` and text, wanted at least 2", n);
+    if (n < 2)
+        return err_set(err, ERR_CONFIG,
+                       "model.n = %zu: a sequence holds `<s>` and text, wanted at least 2", n);
     Dataset *d = calloc(1, sizeof *d);
     if (!d) return err_set(err, ERR_FAILED, "no memory for a data set");
     d->files = calloc(part->shard_count + 1, sizeof *d->files);
@@ -83,8 +90,9 @@ bool dataset_open(Dataset **out, const ManifestPart *part, const Manifest *manif
         if (!pack_file(d, &d->files[i], d->file_start[i], n - 1, err)) goto fail;
     }
     if (d->sequences == 0) {
-        err_set(err, ERR_FAILED, "no text in the %zu token shards of %s; name text shards in the config", part->shard_count,
-                part == &manifest->valid ? "data.valid" : "data.train");
+        err_set(err, ERR_FAILED,
+                "no text in the %zu token shards of %s; name text shards in the config",
+                part->shard_count, part == &manifest->valid ? "data.valid" : "data.train");
         goto fail;
     }
     d->start[d->sequences] = d->file_start[d->file_count]; /* push_start keeps room for it */
@@ -123,8 +131,10 @@ static size_t find_file(const Dataset *d, uint64_t at) {
     size_t low = 0, high = d->file_count; /* file_start[low] <= at < file_start[high] */
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (d->file_start[middle] <= at) low = middle;
-        else high = middle;
+        if (d->file_start[middle] <= at)
+            low = middle;
+        else
+            high = middle;
     }
     return low;
 }
@@ -146,7 +156,8 @@ bool batch_create(Batch *out, size_t sequences, size_t n, Err *err) {
     bool fits = sequences > 0 && n > 0 && n <= SIZE_MAX / 64 / sequences && tokens <= UINT32_MAX;
     char *block = fits ? malloc((sequences + 1) * per_sequence + tokens * per_token) : NULL;
     if (!block) {
-        return err_set(err, ERR_FAILED, "no memory for a batch of %zu sequences of %zu tokens", sequences, n);
+        return err_set(err, ERR_FAILED, "no memory for a batch of %zu sequences of %zu tokens",
+                       sequences, n);
     }
     out->seq_key = (uint64_t *)(void *)block;
     out->start = (size_t *)(void *)(out->seq_key + sequences + 1);
@@ -168,12 +179,13 @@ static void batch_clear(Batch *batch) {
 }
 
 /* Appends a sequence, masked by mask_key. */
-static void batch_add(Batch *batch, const Dataset *d, size_t sequence, const BatchPlan *plan, uint64_t mask_key,
-                      uint64_t seq_key) {
+static void batch_add(Batch *batch, const Dataset *d, size_t sequence, const BatchPlan *plan,
+                      uint64_t mask_key, uint64_t seq_key) {
     uint32_t *ids = batch->ids + batch->total, *rows = batch->masked_rows + batch->masked;
     size_t T = read_sequence(ids, d, sequence);
     assert(T <= plan->n);
-    size_t masked = mlm_mask(ids, rows, batch->labels + batch->masked, T, plan->vocab, plan->mask_rate, mask_key);
+    size_t masked = mlm_mask(ids, rows, batch->labels + batch->masked, T, plan->vocab,
+                             plan->mask_rate, mask_key);
     for (size_t i = 0; i < masked; i++) rows[i] += (uint32_t)batch->total;
     batch->seq_key[batch->B] = seq_key;
     batch->masked += masked;
@@ -182,13 +194,15 @@ static void batch_add(Batch *batch, const Dataset *d, size_t sequence, const Bat
 }
 
 /* Sample number -> epoch and sequence. */
-static size_t sample_sequence(uint64_t *epoch, const Dataset *d, const BatchPlan *plan, uint64_t sample) {
+static size_t sample_sequence(uint64_t *epoch, const Dataset *d, const BatchPlan *plan,
+                              uint64_t sample) {
     *epoch = sample / d->sequences;
     uint64_t order = rng_key(plan->seed, RNG_SHUFFLE, *epoch, 0);
     return (size_t)rng_permute(order, sample % d->sequences, d->sequences);
 }
 
-size_t batch_fill_train(Batch *batch, const Dataset *d, const BatchPlan *plan, uint64_t first, size_t count) {
+size_t batch_fill_train(Batch *batch, const Dataset *d, const BatchPlan *plan, uint64_t first,
+                        size_t count) {
     batch_clear(batch);
     for (size_t i = 0; i < count; i++) {
         uint64_t epoch;
@@ -214,7 +228,8 @@ static size_t sequence_maskable(const Dataset *d, size_t sequence) {
     return maskable;
 }
 
-void batch_count(size_t *tokens, size_t *masked, const Dataset *d, const BatchPlan *plan, uint64_t first, size_t count) {
+void batch_count(size_t *tokens, size_t *masked, const Dataset *d, const BatchPlan *plan,
+                 uint64_t first, size_t count) {
     *tokens = *masked = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t epoch;
@@ -225,7 +240,8 @@ void batch_count(size_t *tokens, size_t *masked, const Dataset *d, const BatchPl
     }
 }
 
-size_t batch_fill_eval(Batch *batch, const Dataset *d, const BatchPlan *plan, size_t first, size_t stride, size_t count) {
+size_t batch_fill_eval(Batch *batch, const Dataset *d, const BatchPlan *plan, size_t first,
+                       size_t stride, size_t count) {
     batch_clear(batch);
     for (size_t i = 0; i < count; i++) {
         size_t sequence = first + i * stride;

@@ -12,24 +12,24 @@
 #include "token_file.h"
 
 enum {
-    BLOCK_TEXT = 256 << 10,                    /* a block is full when another piece might not fit */
-    BLOCK_LINES = 8 << 10,
-    DOCUMENT_END = UINT32_MAX                  /* as a line's size: the document before it ends */
+    BLOCK_TEXT = 64 << 10, /* a block is full when another piece might not fit */
+    BLOCK_LINES = 4 << 10,
+    DOCUMENT_END = UINT32_MAX /* as a line's size: the document before it ends */
 };
 
 /* Consecutive lines of one shard, and their tokens. */
 typedef struct Block {
     size_t shard;
-    bool first, last;                          /* of the shard */
+    bool first, last; /* of the shard */
     size_t lines, text_size;
-    uint32_t *sizes;                           /* (lines) bytes of text, or DOCUMENT_END; then tokens */
+    uint32_t *sizes; /* (lines) bytes of text, or DOCUMENT_END; then tokens */
     char *text;
-    uint32_t *ids;                             /* of all lines */
+    uint32_t *ids; /* of all lines */
     size_t id_count, id_capacity;
-    uint32_t *line_ids;                        /* of one line */
+    uint32_t *line_ids; /* of one line */
     size_t line_capacity;
     uint64_t unknown;
-    TextCounts counts;                         /* of the whole shard, in its last block */
+    TextCounts counts; /* of the whole shard, in its last block */
     uint64_t text_hash;
 } Block;
 
@@ -39,19 +39,19 @@ typedef struct Pipeline {
     const Tokenizer *tokenizer;
 
     pthread_mutex_t read_lock;
-    TextReader *reader;                        /* of shard `reading`, or NULL before its first block */
+    TextReader *reader; /* of shard `reading`, or NULL before its first block */
     size_t reading;
     uint64_t blocks_read;
-    uint64_t bytes_before;                     /* stored bytes of the shards before `reading` */
+    uint64_t bytes_before; /* stored bytes of the shards before `reading` */
 
     pthread_mutex_t write_lock;
     pthread_cond_t turn_changed;
-    uint64_t turn;                             /* number of the block to be written next */
+    uint64_t turn; /* number of the block to be written next */
     TokenWriter *writer;
     Progress *progress;
     double started;
     uint64_t text_done, stored_done, encoded, stored_documents;
-    bool failed;                               /* guarded by write_lock, as is err */
+    bool failed; /* guarded by write_lock, as is err */
     Err *err;
 } Pipeline;
 
@@ -63,9 +63,12 @@ static double now_s(void) {
 
 bool stat_text(uint64_t *size, int64_t *mtime_ns, const char *path, Err *err) {
     struct stat st;
-    if (stat(path, &st) != 0) return err_set(err, ERR_FAILED, "%s: cannot open: %s", path, strerror(errno));
+    if (stat(path, &st) != 0)
+        return err_set(err, ERR_FAILED, "%s: cannot open: %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode)) {
-        return err_set(err, ERR_FAILED, "%s: is a directory, wanted a text file; for its files write %s/*", path, path);
+        return err_set(err, ERR_FAILED,
+                       "%s: is a directory, wanted a text file; for its files write %s/*", path,
+                       path);
     }
     if (!S_ISREG(st.st_mode)) {
         return err_set(err, ERR_FAILED, "%s: is a pipe or device, wanted a regular file", path);
@@ -105,7 +108,8 @@ static bool end_shard(Pipeline *p, Block *b, Err *err) {
     p->reader = NULL;
     if (!stat_text(&size, &mtime, item->text_path, err)) return false;
     if (size != item->text_size || mtime != item->text_mtime_ns) {
-        return err_set(err, ERR_FAILED, "%s: changed while it was read; prepare again when it is complete",
+        return err_set(err, ERR_FAILED,
+                       "%s: changed while it was read; prepare again when it is complete",
                        item->text_path);
     }
     p->bytes_before += size;
@@ -149,7 +153,9 @@ static bool encode_block(Block *b, const Tokenizer *tokenizer, Err *err) {
     for (size_t l = 0; l < b->lines; l++) {
         if (b->sizes[l] == DOCUMENT_END) continue;
         size_t count;
-        if (!tokenizer_encode(tokenizer, &b->line_ids, &count, &b->line_capacity, text, b->sizes[l], err)) return false;
+        if (!tokenizer_encode(tokenizer, &b->line_ids, &count, &b->line_capacity, text, b->sizes[l],
+                              err))
+            return false;
         text += b->sizes[l];
         if (b->id_count + count > b->id_capacity) {
             size_t wanted = 2 * (b->id_count + count);
@@ -189,9 +195,10 @@ static bool finish_shard(Pipeline *p, const Block *b, Err *err) {
     item->payload_hash = file.payload_hash;
     token_file_close(&file);
     if (p->encoded + totals->documents != totals->tokens) {
-        return err_set(err, ERR_FAILED, "%s: %llu tokens written, but %llu encoded and %llu document ends", item->path,
-                       (unsigned long long)totals->tokens, (unsigned long long)p->encoded,
-                       (unsigned long long)totals->documents);
+        return err_set(err, ERR_FAILED,
+                       "%s: %llu tokens written, but %llu encoded and %llu document ends",
+                       item->path, (unsigned long long)totals->tokens,
+                       (unsigned long long)p->encoded, (unsigned long long)totals->documents);
     }
     return true;
 }
@@ -201,8 +208,8 @@ static bool write_block(Pipeline *p, const Block *b, Err *err) {
     if (b->first) {
         item->totals = (TextTotals){0};
         p->encoded = 0;
-        if (!token_writer_open(&p->writer, item->path, tokenizer_vocab_size(p->tokenizer), tokenizer_hash(p->tokenizer),
-                               err)) {
+        if (!token_writer_open(&p->writer, item->path, tokenizer_vocab_size(p->tokenizer),
+                               tokenizer_hash(p->tokenizer), err)) {
             return false;
         }
     }
@@ -274,9 +281,15 @@ static void *work(void *argument) {
     return NULL;
 }
 
-bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *tokenizer, size_t threads, Err *err) {
-    Pipeline p = {.items = items, .count = count, .tokenizer = tokenizer, .err = err, .started = now_s(),
-                  .read_lock = PTHREAD_MUTEX_INITIALIZER, .write_lock = PTHREAD_MUTEX_INITIALIZER,
+bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *tokenizer,
+                   size_t threads, Err *err) {
+    Pipeline p = {.items = items,
+                  .count = count,
+                  .tokenizer = tokenizer,
+                  .err = err,
+                  .started = now_s(),
+                  .read_lock = PTHREAD_MUTEX_INITIALIZER,
+                  .write_lock = PTHREAD_MUTEX_INITIALIZER,
                   .turn_changed = PTHREAD_COND_INITIALIZER};
     double stored_bytes = 0;
     for (size_t i = 0; i < count; i++) stored_bytes += (double)items[i]->text_size;
@@ -284,7 +297,8 @@ bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *t
     if (!others) return err_set(err, ERR_FAILED, "no memory for %zu threads", threads);
     p.progress = progress_start("prepare", stored_bytes);
     size_t started = 0;
-    while (started + 1 < threads && pthread_create(&others[started], NULL, work, &p) == 0) started++;
+    while (started + 1 < threads && pthread_create(&others[started], NULL, work, &p) == 0)
+        started++;
     work(&p); /* this thread works too, so fewer threads than asked for only cost time */
     for (size_t i = 0; i < started; i++) pthread_join(others[i], NULL);
     progress_finish(p.progress);

@@ -13,7 +13,8 @@
  * tokens are written in the shards' order by one thread at a time, in blocks that any thread encodes in between: one large shard
  * keeps all threads busy, the output does not depend on their number, and memory is one block a thread.
  * On failure some shards may have been written. */
-bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *tokenizer, size_t threads, Err *err);
+bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *tokenizer,
+                   size_t threads, Err *err);
 
 /* Size, in bytes, and modification time of a regular file. */
 bool stat_text(uint64_t *size, int64_t *mtime_ns, const char *path, Err *err);

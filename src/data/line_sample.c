@@ -20,7 +20,8 @@ static void swap(SampleLine *a, SampleLine *b) {
 }
 
 static void sift_up(SampleLine *heap, size_t i) {
-    for (; i > 0 && after(&heap[i], &heap[(i - 1) / 2]); i = (i - 1) / 2) swap(&heap[i], &heap[(i - 1) / 2]);
+    for (; i > 0 && after(&heap[i], &heap[(i - 1) / 2]); i = (i - 1) / 2)
+        swap(&heap[i], &heap[(i - 1) / 2]);
 }
 
 static void sift_down(SampleLine *heap, size_t count) {
@@ -47,7 +48,9 @@ bool line_sample_add(LineSample *s, const char *text, size_t size, Err *err) {
         s->capacity = wanted;
     }
     line.text = malloc(size);
-    if (!line.text) return err_set(err, ERR_FAILED, "no memory for a sample of %llu bytes", (unsigned long long)s->bytes);
+    if (!line.text)
+        return err_set(err, ERR_FAILED, "no memory for a sample of %llu bytes",
+                       (unsigned long long)s->bytes);
     memcpy(line.text, text, size);
     s->lines[s->count] = line;
     sift_up(s->lines, s->count++);

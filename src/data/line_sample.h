@@ -10,14 +10,15 @@
 #include "err.h"
 
 typedef struct SampleLine {
-    uint64_t order;     /* the random number */
-    uint64_t place;     /* lines seen before it */
+    uint64_t order; /* the random number */
+    uint64_t place; /* lines seen before it */
     char *text;
     size_t size;
 } SampleLine;
 
 typedef struct LineSample {
-    SampleLine *lines;  /* a heap, the largest `order` first; in text order after line_sample_finish */
+    SampleLine
+        *lines; /* a heap, the largest `order` first; in text order after line_sample_finish */
     size_t count, capacity;
     uint64_t key, seen;
     uint64_t bytes, limit;

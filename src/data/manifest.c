@@ -38,7 +38,8 @@ static uint64_t *total_at(TextTotals *t, size_t i) {
 }
 
 void text_totals_add(TextTotals *sum, const TextTotals *more) {
-    uint64_t longest = sum->longest_line > more->longest_line ? sum->longest_line : more->longest_line;
+    uint64_t longest =
+        sum->longest_line > more->longest_line ? sum->longest_line : more->longest_line;
     TextTotals copy = *more;
     for (size_t i = 0; i < TOTAL_FIELDS; i++) *total_at(sum, i) += *total_at(&copy, i);
     sum->longest_line = longest;
@@ -143,14 +144,15 @@ done:
 
 typedef struct Reader {
     const char *path, *folder;
-    char where[64];        /* "train.shards[3]." */
+    char where[64]; /* "train.shards[3]." */
     Err *err;
     bool failed;
 } Reader;
 
 static void fault(Reader *r, const char *name, const char *what) {
     if (!r->failed) {
-        err_set(r->err, ERR_FAILED, "%s: %s%s: %s; prepare the data again", r->path, r->where, name, what);
+        err_set(r->err, ERR_FAILED, "%s: %s%s: %s; prepare the data again", r->path, r->where, name,
+                what);
     }
     r->failed = true;
 }
@@ -166,7 +168,8 @@ static uint64_t read_count(Reader *r, const cJSON *object, const char *name) {
     if (!item) return 0;
     double value = item->valuedouble;
     /* above 2^53 a double no longer holds every whole number */
-    if (cJSON_IsNumber(item) && value >= 0 && value <= 9007199254740992.0 && value == floor(value)) return (uint64_t)value;
+    if (cJSON_IsNumber(item) && value >= 0 && value <= 9007199254740992.0 && value == floor(value))
+        return (uint64_t)value;
     fault(r, name, "wanted a whole number from 0 to 2^53");
     return 0;
 }
@@ -180,7 +183,8 @@ static const char *read_string(Reader *r, const cJSON *object, const char *name)
 
 static uint64_t read_hex(Reader *r, const cJSON *object, const char *name) {
     const char *text = read_string(r, object, name);
-    if (strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16) return strtoull(text, NULL, 16);
+    if (strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16)
+        return strtoull(text, NULL, 16);
     fault(r, name, "wanted 16 hexadecimal digits");
     return 0;
 }
@@ -191,7 +195,8 @@ static char *copy(Reader *r, char *owned) {
 }
 
 static void read_totals(TextTotals *out, Reader *r, const cJSON *object) {
-    for (size_t i = 0; i < TOTAL_FIELDS; i++) *total_at(out, i) = read_count(r, object, total_fields[i].name);
+    for (size_t i = 0; i < TOTAL_FIELDS; i++)
+        *total_at(out, i) = read_count(r, object, total_fields[i].name);
 }
 
 static void read_shard(ManifestShard *out, Reader *r, const cJSON *object) {
@@ -207,7 +212,8 @@ static void read_shard(ManifestShard *out, Reader *r, const cJSON *object) {
     char *end;
     errno = 0;
     out->text_mtime_ns = strtoll(mtime, &end, 10);
-    if (errno || *end || end == mtime) fault(r, "text_mtime_ns", "wanted a whole number as a string");
+    if (errno || *end || end == mtime)
+        fault(r, "text_mtime_ns", "wanted a whole number as a string");
     out->text_hash = read_hex(r, object, "text_hash");
     out->payload_hash = read_hex(r, object, "payload_hash");
     read_totals(&out->totals, r, object);
@@ -219,11 +225,14 @@ static void read_part(ManifestPart *out, Reader *r, const cJSON *root, const cha
     snprintf(r->where, sizeof r->where, "%s.", name);
     read_totals(&out->totals, r, object);
     const cJSON *entropy = member(r, object, "unigram_entropy");
-    if (entropy && cJSON_IsNumber(entropy)) out->unigram_entropy = entropy->valuedouble;
-    else if (entropy) fault(r, "unigram_entropy", "wanted a number");
+    if (entropy && cJSON_IsNumber(entropy))
+        out->unigram_entropy = entropy->valuedouble;
+    else if (entropy)
+        fault(r, "unigram_entropy", "wanted a number");
     const cJSON *shards = member(r, object, "shards");
     int count = cJSON_GetArraySize(shards);
-    if (shards && (!cJSON_IsArray(shards) || count > SHARDS_LIMIT)) fault(r, "shards", "wanted an array");
+    if (shards && (!cJSON_IsArray(shards) || count > SHARDS_LIMIT))
+        fault(r, "shards", "wanted an array");
     if (r->failed || count == 0) goto done;
     out->shards = calloc((size_t)count, sizeof *out->shards);
     if (!out->shards) {
@@ -240,11 +249,13 @@ done:
 }
 
 static void read_root(Manifest *out, Reader *r, const cJSON *root) {
-    if (strcmp(read_string(r, root, "format"), FORMAT_NAME) != 0) fault(r, "format", "wanted \"" FORMAT_NAME "\"");
+    if (strcmp(read_string(r, root, "format"), FORMAT_NAME) != 0)
+        fault(r, "format", "wanted \"" FORMAT_NAME "\"");
     uint64_t version = read_count(r, root, "version");
     if (version != MANIFEST_VERSION) {
         char what[80];
-        snprintf(what, sizeof what, "%" PRIu64 ", this program reads %d", version, MANIFEST_VERSION);
+        snprintf(what, sizeof what, "%" PRIu64 ", this program reads %d", version,
+                 MANIFEST_VERSION);
         fault(r, "version", what);
     }
     out->tokenizer_hash = read_hex(r, root, "tokenizer_hash");
@@ -268,7 +279,9 @@ bool manifest_load(Manifest *out, const char *folder, Err *err) {
     if (!io_read_file(&file, path, MANIFEST_LIMIT, err)) goto done;
     root = cJSON_ParseWithLength((const char *)file.data, file.size);
     if (!root) {
-        err_set(err, ERR_FAILED, "%s: not valid JSON (%zu bytes): truncated? prepare the data again", path, file.size);
+        err_set(err, ERR_FAILED,
+                "%s: not valid JSON (%zu bytes): truncated? prepare the data again", path,
+                file.size);
         goto done;
     }
     Reader r = {.path = path, .folder = folder, .err = err};

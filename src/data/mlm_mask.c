@@ -9,7 +9,8 @@
 static const double SHARE_MASK = 0.8, SHARE_RANDOM = 0.1;
 
 /* Indices of a sequence's draws: 0 the count, then one range for each question asked of a position. */
-static const uint64_t DRAW_COUNT = 0, DRAW_CHOICE = 1ull << 32, DRAW_KIND = 2ull << 32, DRAW_ID = 3ull << 32;
+static const uint64_t DRAW_COUNT = 0, DRAW_CHOICE = 1ull << 32, DRAW_KIND = 2ull << 32,
+                      DRAW_ID = 3ull << 32;
 
 size_t mlm_maskable(const uint32_t *ids, size_t T) {
     size_t count = 0;
@@ -29,7 +30,8 @@ static uint32_t replacement(uint64_t key, size_t t, uint32_t id, size_t vocab) {
     return (uint32_t)(TOKEN_SPECIALS + rng_below(key, DRAW_ID + t, vocab - TOKEN_SPECIALS));
 }
 
-size_t mlm_mask(uint32_t *ids, uint32_t *rows, uint32_t *labels, size_t T, size_t vocab, double rate, uint64_t key) {
+size_t mlm_mask(uint32_t *ids, uint32_t *rows, uint32_t *labels, size_t T, size_t vocab,
+                double rate, uint64_t key) {
     assert(vocab > TOKEN_SPECIALS);
     size_t left = mlm_maskable(ids, T);
     size_t wanted = mlm_mask_count(key, left, rate), count = 0;

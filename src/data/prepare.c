@@ -40,13 +40,16 @@ static const ManifestShard *find_text(const ManifestPart *part, const char *text
 static bool list_part(ManifestPart *out, const PathList *paths, const char *folder, Err *err) {
     *out = (ManifestPart){0};
     out->shards = calloc(paths->count + 1, sizeof *out->shards);
-    if (!out->shards) return err_set(err, ERR_FAILED, "no memory for %zu text shards", paths->count);
+    if (!out->shards)
+        return err_set(err, ERR_FAILED, "no memory for %zu text shards", paths->count);
     for (size_t i = 0; i < paths->count; i++) {
         uint64_t size;
         int64_t mtime;
         if (!stat_text(&size, &mtime, paths->items[i], err)) return false;
         char *absolute = realpath(paths->items[i], NULL);
-        if (!absolute) return err_set(err, ERR_FAILED, "%s: cannot open: %s", paths->items[i], strerror(errno));
+        if (!absolute)
+            return err_set(err, ERR_FAILED, "%s: cannot open: %s", paths->items[i],
+                           strerror(errno));
         if (find_text(out, absolute)) {
             log_warn("%s: named twice, used once", paths->items[i]);
             free(absolute);
@@ -65,13 +68,18 @@ static bool list_texts(Manifest *out, const Config *config, Err *err) {
     if (config->data.train.count == 0 && config->data.valid.count == 0) {
         return err_set(err, ERR_CONFIG, "data.train and data.valid name no text shard");
     }
-    if (!list_part(&out->train, &config->data.train, folder, err)) return err_context(err, "data.train");
-    if (!list_part(&out->valid, &config->data.valid, folder, err)) return err_context(err, "data.valid");
+    if (!list_part(&out->train, &config->data.train, folder, err))
+        return err_context(err, "data.train");
+    if (!list_part(&out->valid, &config->data.valid, folder, err))
+        return err_context(err, "data.valid");
     for (size_t i = 0; i < out->valid.shard_count; i++) {
         const char *path = out->valid.shards[i].text_path;
         if (!find_text(&out->train, path)) continue;
-        return err_set(err, ERR_CONFIG, "%s: matched by both data.train and data.valid: held-out text must not be trained "
-                       "on; name it in one of them", path);
+        return err_set(
+            err, ERR_CONFIG,
+            "%s: matched by both data.train and data.valid: held-out text must not be trained "
+            "on; name it in one of them",
+            path);
     }
     return true;
 }
@@ -79,7 +87,8 @@ static bool list_texts(Manifest *out, const Config *config, Err *err) {
 /* ---- what is current */
 
 /* Takes over an old shard that still fits its text; a reason otherwise. */
-static bool reuse_shard(ManifestShard *item, const ManifestShard *old, const Manifest *manifest, char *reason, size_t size) {
+static bool reuse_shard(ManifestShard *item, const ManifestShard *old, const Manifest *manifest,
+                        char *reason, size_t size) {
     uint64_t hash = 0;
     TokenFile file = {0};
     if (!old) {
@@ -96,8 +105,8 @@ static bool reuse_shard(ManifestShard *item, const ManifestShard *old, const Man
         return false;
     }
     bool intact = strcmp(old->path, item->path) == 0 && token_file_open(&file, item->path, NULL) &&
-                  file.payload_hash == old->payload_hash && file.tokenizer_hash == manifest->tokenizer_hash &&
-                  file.vocab == manifest->vocab;
+                  file.payload_hash == old->payload_hash &&
+                  file.tokenizer_hash == manifest->tokenizer_hash && file.vocab == manifest->vocab;
     token_file_close(&file);
     if (!intact) {
         snprintf(reason, size, "%s is missing or not the manifest's", item->path);
@@ -111,14 +120,15 @@ static bool reuse_shard(ManifestShard *item, const ManifestShard *old, const Man
 
 /* Where a comparison of the wanted shards with the old manifest stands. */
 typedef struct Survey {
-    ManifestShard **stale;  /* into the new manifest */
+    ManifestShard **stale; /* into the new manifest */
     size_t stale_count;
-    bool same_list;         /* the old manifest lists the same texts in the same order, with the same times */
-    char reason[512];       /* why something is stale */
+    bool
+        same_list; /* the old manifest lists the same texts in the same order, with the same times */
+    char reason[512]; /* why something is stale */
 } Survey;
 
-static void survey_part(Survey *s, ManifestPart *part, const ManifestPart *old_part, const Manifest *manifest,
-                        const Manifest *old) {
+static void survey_part(Survey *s, ManifestPart *part, const ManifestPart *old_part,
+                        const Manifest *manifest, const Manifest *old) {
     if (part->shard_count != old_part->shard_count) s->same_list = false;
     for (size_t i = 0; i < part->shard_count; i++) {
         ManifestShard *item = &part->shards[i];
@@ -137,16 +147,19 @@ static void survey_part(Survey *s, ManifestPart *part, const ManifestPart *old_p
 
 static bool survey(Survey *out, Manifest *manifest, const Manifest *old, Err *err) {
     *out = (Survey){.same_list = true};
-    out->stale = calloc(manifest->train.shard_count + manifest->valid.shard_count + 1, sizeof *out->stale);
+    out->stale =
+        calloc(manifest->train.shard_count + manifest->valid.shard_count + 1, sizeof *out->stale);
     if (!out->stale) return err_set(err, ERR_FAILED, "no memory for the list of text shards");
     survey_part(out, &manifest->train, &old->train, manifest, old);
     survey_part(out, &manifest->valid, &old->valid, manifest, old);
-    if (!out->same_list && out->stale_count == 0) snprintf(out->reason, sizeof out->reason, "the list of text shards changed");
+    if (!out->same_list && out->stale_count == 0)
+        snprintf(out->reason, sizeof out->reason, "the list of text shards changed");
     return true;
 }
 
 /* The old manifest, or an empty one with the reason when there is none that fits the tokenizer. */
-static bool load_old(Manifest *out, const char *folder, uint64_t tokenizer_hash, char *reason, size_t size) {
+static bool load_old(Manifest *out, const char *folder, uint64_t tokenizer_hash, char *reason,
+                     size_t size) {
     Err err = {0};
     if (!manifest_load(out, folder, &err)) {
         snprintf(reason, size, "%.400s", err.msg);
@@ -164,7 +177,8 @@ bool prepare_is_current(const Config *config, char *reason, size_t reason_size) 
     Manifest wanted = {0}, old = {0};
     Survey s = {0};
     snprintf(reason, reason_size, "no reason known");
-    if (!io_hash_file(&wanted.tokenizer_hash, config->tokenizer.model, &err) || !list_texts(&wanted, config, &err)) {
+    if (!io_hash_file(&wanted.tokenizer_hash, config->tokenizer.model, &err) ||
+        !list_texts(&wanted, config, &err)) {
         snprintf(reason, reason_size, "%s", err.msg);
         goto done;
     }
@@ -222,7 +236,8 @@ static void add_hash(uint64_t *hash, const ManifestPart *part) {
 }
 
 static bool total_manifest(Manifest *manifest, Err *err) {
-    if (!total_part(&manifest->train, manifest->vocab, err) || !total_part(&manifest->valid, manifest->vocab, err)) {
+    if (!total_part(&manifest->train, manifest->vocab, err) ||
+        !total_part(&manifest->valid, manifest->vocab, err)) {
         return false;
     }
     manifest->data_hash = 0;
@@ -237,23 +252,41 @@ static bool check_contents(const Manifest *manifest, Err *err) {
         const ManifestShard *v = &manifest->valid.shards[i];
         for (size_t j = 0; j < manifest->train.shard_count; j++) {
             const ManifestShard *t = &manifest->train.shards[j];
-            if (t->text_hash != v->text_hash || t->text_size != v->text_size || t->text_size == 0) continue;
-            return err_set(err, ERR_FAILED, "%s (data.valid) has the same content as %s (data.train): held-out text must "
-                           "not be trained on", v->text_path, t->text_path);
+            if (t->text_hash != v->text_hash || t->text_size != v->text_size || t->text_size == 0)
+                continue;
+            return err_set(
+                err, ERR_FAILED,
+                "%s (data.valid) has the same content as %s (data.train): held-out text must "
+                "not be trained on",
+                v->text_path, t->text_path);
         }
     }
     return true;
 }
 
+static bool check_text(const ManifestPart *part, const char *name, Err *err) {
+    for (size_t i = 0; i < part->shard_count; i++) {
+        if (part->shards[i].totals.tokens == 0)
+            log_warn("%s: holds no text", part->shards[i].text_path);
+    }
+    if (part->shard_count == 0 || part->totals.tokens > 0) return true;
+    return err_set(err, ERR_FAILED, "the %zu text shards of %s hold no text", part->shard_count,
+                   name);
+}
+
 static void log_part(const char *name, const ManifestPart *part) {
     const TextTotals *t = &part->totals;
     if (part->shard_count == 0) return;
-    log_info("%s: %zu shards, %llu documents, %llu lines, %llu tokens (%.2f bytes each), unigram entropy %.3f nats", name,
-             part->shard_count, (unsigned long long)t->documents, (unsigned long long)t->lines, (unsigned long long)t->tokens,
+    log_info("%s: %zu shards, %llu documents, %llu lines, %llu tokens (%.2f bytes each), unigram "
+             "entropy %.3f nats",
+             name, part->shard_count, (unsigned long long)t->documents,
+             (unsigned long long)t->lines, (unsigned long long)t->tokens,
              t->tokens ? (double)t->text_bytes / (double)t->tokens : 0, part->unigram_entropy);
     if (t->unknown + t->dropped_bytes + t->split_lines + t->empty_documents > 0) {
-        log_info("%s: %llu unknown tokens, %llu bytes dropped (control characters, no UTF-8), %llu long lines split, "
-                 "%llu empty documents", name, (unsigned long long)t->unknown, (unsigned long long)t->dropped_bytes,
+        log_info("%s: %llu unknown tokens, %llu bytes dropped (control characters, no UTF-8), %llu "
+                 "long lines split, "
+                 "%llu empty documents",
+                 name, (unsigned long long)t->unknown, (unsigned long long)t->dropped_bytes,
                  (unsigned long long)t->split_lines, (unsigned long long)t->empty_documents);
     }
 }
@@ -264,7 +297,8 @@ static void remove_dropped(const Manifest *old, const Manifest *manifest) {
     for (size_t p = 0; p < 2; p++) {
         for (size_t i = 0; i < parts[p]->shard_count; i++) {
             const ManifestShard *item = &parts[p]->shards[i];
-            bool wanted = find_text(&manifest->train, item->text_path) || find_text(&manifest->valid, item->text_path);
+            bool wanted = find_text(&manifest->train, item->text_path) ||
+                          find_text(&manifest->valid, item->text_path);
             if (!wanted) unlink(item->path);
         }
     }
@@ -286,17 +320,22 @@ bool prepare_run(const Config *config, Err *err) {
     bool had_old = load_old(&old, folder, manifest.tokenizer_hash, reason, sizeof reason);
     if (!survey(&s, &manifest, &old, err)) goto done;
     if (had_old && s.stale_count == 0 && s.same_list) {
-        log_info("%s: %zu token shards are current", folder, manifest.train.shard_count + manifest.valid.shard_count);
+        log_info("%s: %zu token shards are current", folder,
+                 manifest.train.shard_count + manifest.valid.shard_count);
         ok = true;
         goto done;
     }
     if (s.stale_count > 0) {
         size_t threads = config->train.threads ? config->train.threads : threads_available();
         log_info("prepare: %zu of %zu text shards on %zu threads (%s)", s.stale_count,
-                 manifest.train.shard_count + manifest.valid.shard_count, threads, had_old ? s.reason : reason);
+                 manifest.train.shard_count + manifest.valid.shard_count, threads,
+                 had_old ? s.reason : reason);
         if (!encode_shards(s.stale, s.stale_count, tokenizer, threads, err)) goto done;
     }
     if (!check_contents(&manifest, err) || !total_manifest(&manifest, err)) goto done;
+    if (!check_text(&manifest.train, "data.train", err) ||
+        !check_text(&manifest.valid, "data.valid", err))
+        goto done;
     if (!manifest_save(&manifest, folder, err)) goto done;
     remove_dropped(&old, &manifest);
     log_part("train", &manifest.train);

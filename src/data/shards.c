@@ -18,17 +18,17 @@ typedef enum Kind { KIND_PLAIN, KIND_GZIP, KIND_ZSTD } Kind;
 struct ByteStream {
     char *name;
     Kind kind;
-    int fd;                        /* -1: memory */
-    const unsigned char *memory;   /* the whole file, if in memory */
+    int fd;                      /* -1: memory */
+    const unsigned char *memory; /* the whole file, if in memory */
     uint64_t file_size;
-    uint64_t position;             /* bytes taken from the file into `stored` */
-    IoHash *hash;                  /* of the bytes taken */
+    uint64_t position; /* bytes taken from the file into `stored` */
+    IoHash *hash;      /* of the bytes taken */
     uint64_t hash_value;
-    bool ended;                    /* the file has no more bytes */
-    bool inside;                   /* within a gzip member or zstd frame */
-    bool checked;                  /* the first bytes have been looked at */
+    bool ended;   /* the file has no more bytes */
+    bool inside;  /* within a gzip member or zstd frame */
+    bool checked; /* the first bytes have been looked at */
     unsigned char *stored;
-    size_t at, filled;             /* unread part of `stored` */
+    size_t at, filled; /* unread part of `stored` */
     z_stream gzip;
     bool gzip_ready;
     ZSTD_DCtx *zstd;
@@ -40,12 +40,15 @@ bool name_ends_with(const char *name, const char *ending) {
 }
 
 static bool prepare_stream(ByteStream *s, Err *err) {
-    s->kind = name_ends_with(s->name, ".gz") ? KIND_GZIP : name_ends_with(s->name, ".zst") ? KIND_ZSTD : KIND_PLAIN;
+    s->kind = name_ends_with(s->name, ".gz")    ? KIND_GZIP
+              : name_ends_with(s->name, ".zst") ? KIND_ZSTD
+                                                : KIND_PLAIN;
     s->stored = malloc(STORED_CHUNK);
     s->hash = io_hash_begin();
     if (!s->stored || !s->hash) goto no_memory;
     if (s->kind == KIND_GZIP) {
-        if (inflateInit2(&s->gzip, 15 + 16) != Z_OK) goto no_memory; /* 15: largest window; +16: gzip only */
+        if (inflateInit2(&s->gzip, 15 + 16) != Z_OK)
+            goto no_memory; /* 15: largest window; +16: gzip only */
         s->gzip_ready = true;
     } else if (s->kind == KIND_ZSTD) {
         s->zstd = ZSTD_createDCtx();
@@ -79,7 +82,8 @@ bool byte_stream_open(ByteStream **out, const char *path, Err *err) {
     } else if (fstat(s->fd, &st) != 0) {
         err_set(err, ERR_FAILED, "%s: cannot read: %s", path, strerror(errno));
     } else if (S_ISDIR(st.st_mode)) {
-        err_set(err, ERR_FAILED, "%s: is a directory, wanted a text file; for its files write %s/*", path, path);
+        err_set(err, ERR_FAILED, "%s: is a directory, wanted a text file; for its files write %s/*",
+                path, path);
     } else if (!S_ISREG(st.st_mode)) {
         err_set(err, ERR_FAILED, "%s: is a pipe or device, wanted a regular file", path);
     } else {
@@ -93,7 +97,8 @@ bool byte_stream_open(ByteStream **out, const char *path, Err *err) {
     return false;
 }
 
-bool byte_stream_open_memory(ByteStream **out, const void *data, size_t size, const char *name, Err *err) {
+bool byte_stream_open_memory(ByteStream **out, const void *data, size_t size, const char *name,
+                             Err *err) {
     *out = NULL;
     ByteStream *s = stream_create(name);
     if (!s) return err_set(err, ERR_FAILED, "%s: no memory to read it", name);
@@ -170,7 +175,9 @@ static const Signature signatures[] = {
     {"\x1F\x8B", 2, "gzip data", "name the file .gz"},
     {"\x28\xB5\x2F\xFD", 4, "zstd data", "name the file .zst"},
     {"BZh", 3, "bzip2 data", "unpack it first"},
-    {"\xFD" "7zXZ", 5, "xz data", "unpack it first"},
+    {"\xFD"
+     "7zXZ",
+     5, "xz data", "unpack it first"},
     {"PK\x03\x04", 4, "a zip archive", "unpack it first"},
     {"PAR1", 4, "a Parquet file", "convert it to JSON lines first"},
     {"\xFF\xFE", 2, "UTF-16 text", "convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"},
@@ -188,27 +195,32 @@ static bool check_start(ByteStream *s, Err *err) {
         for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++) {
             const Signature *g = &signatures[i];
             if (!starts_with(s, g->bytes, g->size)) continue;
-            return err_set(err, ERR_FAILED, "%s: holds %s, wanted UTF-8 text: %s", s->name, g->what, g->remedy);
+            return err_set(err, ERR_FAILED, "%s: holds %s, wanted UTF-8 text: %s", s->name, g->what,
+                           g->remedy);
         }
         return true;
     }
     bool gzip = s->kind == KIND_GZIP;
     if (s->filled == 0) {
-        return err_set(err, ERR_FAILED, "%s: 0 bytes, wanted %s data", s->name, gzip ? "gzip" : "zstd");
+        return err_set(err, ERR_FAILED, "%s: 0 bytes, wanted %s data", s->name,
+                       gzip ? "gzip" : "zstd");
     }
     bool good = gzip ? starts_with(s, "\x1F\x8B", 2)
                      /* a skippable frame may come first: magic 0x184D2A50 to 0x184D2A5F */
                      : starts_with(s, "\x28\xB5\x2F\xFD", 4) ||
-                           (s->filled >= 4 && (s->stored[0] & 0xF0) == 0x50 && memcmp(s->stored + 1, "\x2A\x4D\x18", 3) == 0);
+                           (s->filled >= 4 && (s->stored[0] & 0xF0) == 0x50 &&
+                            memcmp(s->stored + 1, "\x2A\x4D\x18", 3) == 0);
     if (good) return true;
-    return err_set(err, ERR_FAILED, "%s: no %s data (its first byte is 0x%02x): give plain text another ending", s->name,
-                   gzip ? "gzip" : "zstd", s->stored[0]);
+    return err_set(err, ERR_FAILED,
+                   "%s: no %s data (its first byte is 0x%02x): give plain text another ending",
+                   s->name, gzip ? "gzip" : "zstd", s->stored[0]);
 }
 
 static bool fail_at(const ByteStream *s, const char *what, const char *why, Err *err) {
     uint64_t offset = s->position - (s->filled - s->at);
-    return err_set(err, ERR_FAILED, "%s: %s at byte %llu of %llu%s%s", s->name, what, (unsigned long long)offset,
-                   (unsigned long long)s->file_size, why ? ": " : "", why ? why : "");
+    return err_set(err, ERR_FAILED, "%s: %s at byte %llu of %llu%s%s", s->name, what,
+                   (unsigned long long)offset, (unsigned long long)s->file_size, why ? ": " : "",
+                   why ? why : "");
 }
 
 /* After a gzip member: another one, or zeros up to the end (padding of tapes and block devices). */
@@ -223,7 +235,8 @@ static bool next_member(ByteStream *s, Err *err) {
     return fail_at(s, "bytes that are no gzip data follow the compressed text", NULL, err);
 }
 
-static bool read_gzip(size_t *got, ByteStream *s, unsigned char *buffer, size_t capacity, Err *err) {
+static bool read_gzip(size_t *got, ByteStream *s, unsigned char *buffer, size_t capacity,
+                      Err *err) {
     if (!s->inside && !next_member(s, err)) return false;
     if (!s->inside) return true;
     s->gzip.next_in = s->stored + s->at;
@@ -233,23 +246,28 @@ static bool read_gzip(size_t *got, ByteStream *s, unsigned char *buffer, size_t 
     int status = inflate(&s->gzip, Z_NO_FLUSH);
     s->at = s->filled - s->gzip.avail_in;
     *got = capacity - s->gzip.avail_out;
-    if (status == Z_STREAM_END) s->inside = false;
-    else if (status != Z_OK && status != Z_BUF_ERROR) return fail_at(s, "corrupt gzip data", s->gzip.msg, err);
+    if (status == Z_STREAM_END)
+        s->inside = false;
+    else if (status != Z_OK && status != Z_BUF_ERROR)
+        return fail_at(s, "corrupt gzip data", s->gzip.msg, err);
     return true;
 }
 
-static bool read_zstd(size_t *got, ByteStream *s, unsigned char *buffer, size_t capacity, Err *err) {
+static bool read_zstd(size_t *got, ByteStream *s, unsigned char *buffer, size_t capacity,
+                      Err *err) {
     ZSTD_inBuffer in = {s->stored, s->filled, s->at};
     ZSTD_outBuffer out = {buffer, capacity, 0};
     size_t status = ZSTD_decompressStream(s->zstd, &out, &in);
     s->at = in.pos;
     *got = out.pos;
-    if (ZSTD_isError(status)) return fail_at(s, "corrupt zstd data", ZSTD_getErrorName(status), err);
+    if (ZSTD_isError(status))
+        return fail_at(s, "corrupt zstd data", ZSTD_getErrorName(status), err);
     s->inside = status != 0;
     return true;
 }
 
-bool byte_stream_read(size_t *got, ByteStream *s, unsigned char *buffer, size_t capacity, Err *err) {
+bool byte_stream_read(size_t *got, ByteStream *s, unsigned char *buffer, size_t capacity,
+                      Err *err) {
     *got = 0;
     if (capacity > STORED_CHUNK) capacity = STORED_CHUNK; /* fits zlib's counters */
     while (*got == 0) {

@@ -16,14 +16,17 @@ typedef struct ByteStream ByteStream;
 bool byte_stream_open(ByteStream **out, const char *path, Err *err);
 
 /* The same from memory, which must outlive the stream; `name` decides the kind and is used in messages. */
-bool byte_stream_open_memory(ByteStream **out, const void *data, size_t size, const char *name, Err *err);
+bool byte_stream_open_memory(ByteStream **out, const void *data, size_t size, const char *name,
+                             Err *err);
 
 /* Up to capacity bytes; *got = 0 only at the end of a complete file. */
-bool byte_stream_read(size_t *got, ByteStream *stream, unsigned char *buffer, size_t capacity, Err *err);
+bool byte_stream_read(size_t *got, ByteStream *stream, unsigned char *buffer, size_t capacity,
+                      Err *err);
 
 const char *byte_stream_name(const ByteStream *stream);
 uint64_t byte_stream_file_size(const ByteStream *stream);
-uint64_t byte_stream_file_position(const ByteStream *stream); /* bytes of the file, as stored, read so far */
+uint64_t
+byte_stream_file_position(const ByteStream *stream); /* bytes of the file, as stored, read so far */
 
 /* io_hash of the file as stored; valid once byte_stream_read has given 0, and only then. */
 uint64_t byte_stream_file_hash(const ByteStream *stream);

@@ -6,8 +6,8 @@
 
 /* A part of a protocol buffer still to be read. */
 typedef struct Field {
-    unsigned number, type;    /* type: 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes */
-    uint64_t value;           /* of a varint */
+    unsigned number, type;     /* type: 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes */
+    uint64_t value;            /* of a varint */
     const unsigned char *data; /* of type 2 */
     size_t size;
 } Field;
@@ -66,7 +66,8 @@ static bool read_piece(SpmModel *model, Cursor c) {
         if (f.number == PIECE_TEXT && f.type == 2 && piece_crosses_space(f.data, f.size)) {
             model->words_are_separate = false;
         }
-        if (f.number == PIECE_TYPE && f.type == 0 && f.value == TYPE_USER_DEFINED) model->has_user_symbols = true;
+        if (f.number == PIECE_TYPE && f.type == 0 && f.value == TYPE_USER_DEFINED)
+            model->has_user_symbols = true;
     }
     model->pieces++;
     return true;
@@ -97,7 +98,13 @@ static const char *check_character_map(const unsigned char *data, size_t size) {
 }
 
 static const char *read_normalizer(SpmModel *model, Cursor c) {
-    enum { NAME = 1, CHARACTER_MAP = 2, DUMMY_PREFIX = 3, REMOVE_EXTRA_SPACES = 4, ESCAPE_SPACES = 5 };
+    enum {
+        NAME = 1,
+        CHARACTER_MAP = 2,
+        DUMMY_PREFIX = 3,
+        REMOVE_EXTRA_SPACES = 4,
+        ESCAPE_SPACES = 5
+    };
     Field f;
     while (c.at < c.end) {
         if (!read_field(&f, &c)) return "its normaliser's settings are cut off";
@@ -121,7 +128,8 @@ static const char *read_normalizer(SpmModel *model, Cursor c) {
 
 bool spm_model_read(SpmModel *out, const unsigned char *data, size_t size, Err *err) {
     enum { PIECES = 1, TRAINER = 2, NORMALIZER = 3 };
-    *out = (SpmModel){.dummy_prefix = true, .remove_extra_spaces = true, .words_are_separate = true};
+    *out =
+        (SpmModel){.dummy_prefix = true, .remove_extra_spaces = true, .words_are_separate = true};
     bool has_trainer = false, has_normalizer = false;
     if (size == 0) return err_set(err, ERR_FAILED, "empty, wanted a sentencepiece .model file");
     Cursor c = {data, data + size};
@@ -129,8 +137,10 @@ bool spm_model_read(SpmModel *out, const unsigned char *data, size_t size, Err *
     while (c.at < c.end) {
         size_t offset = (size_t)(c.at - data);
         const char *fault = NULL;
-        if (!read_field(&f, &c)) fault = "a field is cut off or malformed";
-        else if (f.type == 2 && f.number == PIECES && !read_piece(out, (Cursor){f.data, f.data + f.size})) {
+        if (!read_field(&f, &c))
+            fault = "a field is cut off or malformed";
+        else if (f.type == 2 && f.number == PIECES &&
+                 !read_piece(out, (Cursor){f.data, f.data + f.size})) {
             fault = "a piece is malformed";
         } else if (f.type == 2 && f.number == TRAINER) {
             has_trainer = true;
@@ -139,15 +149,18 @@ bool spm_model_read(SpmModel *out, const unsigned char *data, size_t size, Err *
             fault = read_normalizer(out, (Cursor){f.data, f.data + f.size});
         }
         if (fault) {
-            return err_set(err, ERR_FAILED, "not a whole sentencepiece .model file: %s at byte %zu of %zu", fault, offset,
-                           size);
+            return err_set(err, ERR_FAILED,
+                           "not a whole sentencepiece .model file: %s at byte %zu of %zu", fault,
+                           offset, size);
         }
     }
     /* the settings follow the pieces, so a file cut between two pieces lacks them */
     if (out->pieces == 0 || !has_trainer || !has_normalizer) {
         return err_set(err, ERR_FAILED,
-                       "not a whole sentencepiece .model file: %zu pieces%s%s in %zu bytes: truncated, or a file of "
-                       "another kind", out->pieces, has_trainer ? "" : ", no trainer settings",
+                       "not a whole sentencepiece .model file: %zu pieces%s%s in %zu bytes: "
+                       "truncated, or a file of "
+                       "another kind",
+                       out->pieces, has_trainer ? "" : ", no trainer settings",
                        has_normalizer ? "" : ", no normaliser settings", size);
     }
     return true;

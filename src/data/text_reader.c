@@ -16,23 +16,23 @@ struct TextReader {
     ByteStream *stream;
     TextCounts counts;
     bool json;
-    bool ended;                 /* the stream has given everything */
-    bool started;               /* a byte order mark has been looked for */
-    unsigned char *input;       /* INPUT_SIZE bytes of the stream */
-    size_t at, filled;          /* unread part of input */
+    bool ended;           /* the stream has given everything */
+    bool started;         /* a byte order mark has been looked for */
+    unsigned char *input; /* INPUT_SIZE bytes of the stream */
+    size_t at, filled;    /* unread part of input */
 
-    char *piece;                /* TEXT_PIECE_MAX bytes of the current line, spaces at its start left out */
+    char *piece; /* TEXT_PIECE_MAX bytes of the current line, spaces at its start left out */
     size_t piece_size;
-    size_t cut_size;            /* of the piece given out last; the rest moves to the front */
-    size_t after_space;         /* just behind the last space in piece, 0: none */
+    size_t cut_size;    /* of the piece given out last; the rest moves to the front */
+    size_t after_space; /* just behind the last space in piece, 0: none */
     size_t pieces_of_line;
     uint64_t line_size;
-    bool in_document;           /* lines were given out since the last document end */
+    bool in_document; /* lines were given out since the last document end */
 
-    char *json_line;            /* one line of JSON, NUL-terminated */
+    char *json_line; /* one line of JSON, NUL-terminated */
     size_t json_size, json_capacity;
     uint64_t json_line_number;
-    cJSON *json_object;         /* owns the text being cut */
+    cJSON *json_object; /* owns the text being cut */
     const unsigned char *json_at, *json_end;
 };
 
@@ -50,7 +50,8 @@ static bool reader_create(TextReader **out, ByteStream *stream, Err *err) {
         return false;
     }
     r->stream = stream;
-    r->json = name_ends_with(name, ".jsonl") || name_ends_with(name, ".jsonl.gz") || name_ends_with(name, ".jsonl.zst");
+    r->json = name_ends_with(name, ".jsonl") || name_ends_with(name, ".jsonl.gz") ||
+              name_ends_with(name, ".jsonl.zst");
     r->input = malloc(INPUT_SIZE);
     r->piece = malloc(TEXT_PIECE_MAX);
     if (!r->input || !r->piece) {
@@ -68,10 +69,12 @@ bool text_reader_open(TextReader **out, const char *path, Err *err) {
     return byte_stream_open(&stream, path, err) && reader_create(out, stream, err);
 }
 
-bool text_reader_open_memory(TextReader **out, const void *data, size_t size, const char *name, Err *err) {
+bool text_reader_open_memory(TextReader **out, const void *data, size_t size, const char *name,
+                             Err *err) {
     *out = NULL;
     ByteStream *stream;
-    return byte_stream_open_memory(&stream, data, size, name, err) && reader_create(out, stream, err);
+    return byte_stream_open_memory(&stream, data, size, name, err) &&
+           reader_create(out, stream, err);
 }
 
 void text_reader_close(TextReader *r) {
@@ -103,7 +106,8 @@ static bool refill(TextReader *r, Err *err) {
     r->at = 0;
     do { /* a byte order mark needs three bytes */
         size_t got;
-        if (!byte_stream_read(&got, r->stream, r->input + r->filled, INPUT_SIZE - r->filled, err)) return false;
+        if (!byte_stream_read(&got, r->stream, r->input + r->filled, INPUT_SIZE - r->filled, err))
+            return false;
         r->ended = got == 0;
         r->filled += got;
         r->counts.text_bytes += got;
@@ -153,7 +157,8 @@ static Cut end_line(TextReader *r) {
 }
 
 /* Bytes of the character at p that are cleaned as one, and by what: 0 means that more input must come first. */
-static size_t classify(bool *is_space, bool *is_dropped, const unsigned char *p, size_t left, bool last) {
+static size_t classify(bool *is_space, bool *is_dropped, const unsigned char *p, size_t left,
+                       bool last) {
     unsigned char c = p[0];
     *is_space = *is_dropped = false;
     if (c < 0x80) {
@@ -233,9 +238,10 @@ static bool read_json_line(bool *found, TextReader *r, Err *err) {
             const unsigned char *newline = memchr(from, '\n', r->filled - r->at);
             size_t size = newline ? (size_t)(newline - from) : r->filled - r->at;
             if (r->json_size + size > TEXT_JSON_LINE_MAX) {
-                return err_set(err, ERR_FAILED, "%s:%llu: a JSON line over %d bytes: split the document",
-                               byte_stream_name(r->stream), (unsigned long long)r->json_line_number + 1,
-                               TEXT_JSON_LINE_MAX);
+                return err_set(err, ERR_FAILED,
+                               "%s:%llu: a JSON line over %d bytes: split the document",
+                               byte_stream_name(r->stream),
+                               (unsigned long long)r->json_line_number + 1, TEXT_JSON_LINE_MAX);
             }
             if (r->json_size + size + 1 > r->json_capacity) {
                 size_t wanted = 2 * (r->json_size + size + 1);
@@ -267,10 +273,14 @@ static long escaped_unit(const char *p, size_t left) {
     long value = 0;
     for (size_t i = 2; i < 6; i++) {
         char c = p[i];
-        if (c >= '0' && c <= '9') value = value * 16 + (c - '0');
-        else if (c >= 'a' && c <= 'f') value = value * 16 + 10 + (c - 'a');
-        else if (c >= 'A' && c <= 'F') value = value * 16 + 10 + (c - 'A');
-        else return -1;
+        if (c >= '0' && c <= '9')
+            value = value * 16 + (c - '0');
+        else if (c >= 'a' && c <= 'f')
+            value = value * 16 + 10 + (c - 'a');
+        else if (c >= 'A' && c <= 'F')
+            value = value * 16 + 10 + (c - 'A');
+        else
+            return -1;
     }
     return value;
 }
@@ -298,8 +308,9 @@ static void defuse_escapes(char *line, size_t size) {
 }
 
 static bool fail_json(const TextReader *r, Err *err, size_t column, const char *what) {
-    return err_set(err, ERR_FAILED, "%s:%llu:%zu: %s; wanted one JSON object a line, {\"text\": \"...\"}",
-                   byte_stream_name(r->stream), (unsigned long long)r->json_line_number, column, what);
+    return err_set(
+        err, ERR_FAILED, "%s:%llu:%zu: %s; wanted one JSON object a line, {\"text\": \"...\"}",
+        byte_stream_name(r->stream), (unsigned long long)r->json_line_number, column, what);
 }
 
 /* Opens the document of json_line. */

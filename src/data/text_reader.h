@@ -29,7 +29,7 @@ typedef enum TextEvent {
 } TextEvent;
 
 typedef struct TextCounts {
-    uint64_t text_bytes;      /* decompressed bytes read */
+    uint64_t text_bytes; /* decompressed bytes read */
     uint64_t dropped_bytes;
     uint64_t split_lines;     /* lines that came in more than one piece */
     uint64_t empty_documents; /* JSON lines whose text has no line */
@@ -39,14 +39,17 @@ typedef struct TextCounts {
 typedef struct TextReader TextReader;
 
 bool text_reader_open(TextReader **out, const char *path, Err *err);
-bool text_reader_open_memory(TextReader **out, const void *data, size_t size, const char *name, Err *err);
+bool text_reader_open_memory(TextReader **out, const void *data, size_t size, const char *name,
+                             Err *err);
 
 /* *text is borrowed until the next call. */
-bool text_reader_next(TextEvent *event, const char **text, size_t *size, TextReader *reader, Err *err);
+bool text_reader_next(TextEvent *event, const char **text, size_t *size, TextReader *reader,
+                      Err *err);
 
 const TextCounts *text_reader_counts(const TextReader *reader);
 uint64_t text_reader_file_position(const TextReader *reader); /* bytes of the file, as stored */
-uint64_t text_reader_file_hash(const TextReader *reader);     /* io_hash of the file; after TEXT_END only */
-void text_reader_close(TextReader *reader);                   /* accepts NULL */
+uint64_t
+text_reader_file_hash(const TextReader *reader); /* io_hash of the file; after TEXT_END only */
+void text_reader_close(TextReader *reader);      /* accepts NULL */
 
 #endif

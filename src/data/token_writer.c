@@ -12,14 +12,15 @@ enum { BUFFER_SIZE = 1 << 16 };
 
 struct TokenWriter {
     AtomicFile file;
-    IoHash *hash;            /* of the payload */
-    FILE *lengths;           /* line lengths, which follow all tokens: kept in an unnamed file, not in memory */
+    IoHash *hash; /* of the payload */
+    FILE *
+        lengths; /* line lengths, which follow all tokens: kept in an unnamed file, not in memory */
     char *path;
     int lengths_error;
     size_t width, vocab;
     uint64_t tokenizer_hash;
     uint64_t count, lines, documents;
-    uint32_t line;           /* tokens of the last line, still open for a `</s>`; 0: none */
+    uint32_t line; /* tokens of the last line, still open for a `</s>`; 0: none */
     bool in_document;
     size_t filled;
     unsigned char buffer[BUFFER_SIZE];
@@ -41,7 +42,8 @@ static FILE *unnamed_file(const char *path) {
     return file;
 }
 
-bool token_writer_open(TokenWriter **out, const char *path, size_t vocab, uint64_t tokenizer_hash, Err *err) {
+bool token_writer_open(TokenWriter **out, const char *path, size_t vocab, uint64_t tokenizer_hash,
+                       Err *err) {
     *out = NULL;
     TokenWriter *w = calloc(1, sizeof *w);
     if (!w) return err_set(err, ERR_FAILED, "%s: no memory", path);
@@ -57,7 +59,8 @@ bool token_writer_open(TokenWriter **out, const char *path, size_t vocab, uint64
     if (!io_atomic_open(&w->file, path, err)) goto fail;
     w->lengths = unnamed_file(path);
     if (!w->lengths) {
-        err_set(err, ERR_FAILED, "%s: cannot create a temporary file beside it: %s", path, strerror(errno));
+        err_set(err, ERR_FAILED, "%s: cannot create a temporary file beside it: %s", path,
+                strerror(errno));
         goto fail;
     }
     unsigned char header[TOKEN_FILE_HEADER] = {0}; /* filled in when the counts are known */
@@ -145,7 +148,8 @@ static void write_header(TokenWriter *w) {
     io_put_u64(h + TOKEN_AT_FILE_SIZE, token_file_size(w->count, w->width, w->lines));
     io_put_u64(h + TOKEN_AT_HEADER_HASH, io_hash(h, TOKEN_AT_HEADER_HASH));
     errno = 0;
-    if (!w->file.error && fseek(w->file.file, 0, SEEK_SET) != 0) w->file.error = errno ? errno : EIO;
+    if (!w->file.error && fseek(w->file.file, 0, SEEK_SET) != 0)
+        w->file.error = errno ? errno : EIO;
     io_atomic_write(&w->file, h, sizeof h);
 }
 
@@ -159,7 +163,8 @@ bool token_writer_commit(TokenWriter *w, Err *err) {
     write_header(w);
     bool ok = false;
     if (w->lengths_error) {
-        err_set(err, ERR_FAILED, "%s: cannot write a temporary file beside it: %s", w->path, strerror(w->lengths_error));
+        err_set(err, ERR_FAILED, "%s: cannot write a temporary file beside it: %s", w->path,
+                strerror(w->lengths_error));
     } else {
         ok = io_atomic_commit(&w->file, err);
     }

@@ -31,11 +31,12 @@ struct Tokenizer {
 namespace {
 
 const size_t MODEL_LIMIT = (size_t)1 << 28;
-const char REMEDY[] = "train one with `linformer tokenizer`, or with spm_train --bos_id=0 --pad_id=1 --eos_id=2 --unk_id=3 "
+const char REMEDY[] = "train one with `linformer tokenizer`, or with spm_train --bos_id=0 "
+                      "--pad_id=1 --eos_id=2 --unk_id=3 "
                       "--control_symbols='<mask>' --byte_fallback=true";
 const char *const SPECIALS[TOKEN_SPECIALS] = {"<s>", "<pad>", "</s>", "<unk>", "<mask>"};
 const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD, for what is no text */
-const char SPACE[] = "\xE2\x96\x81"; /* U+2581, which stands for a space in pieces */
+const char SPACE[] = "\xE2\x96\x81";       /* U+2581, which stands for a space in pieces */
 
 /* sentencepiece puts its source file and line before what it says: "src/x.cc(12) [condition] message". */
 std::string status_text(const spm::util::Status &status) {
@@ -50,28 +51,32 @@ bool check_specials(const spm::SentencePieceProcessor &p, const char *name, Err 
         std::string found = id < pieces ? p.IdToPiece(id) : std::string();
         bool right_kind = id < pieces && (id == TOKEN_UNK ? p.IsUnknown(id) : p.IsControl(id));
         if (found != SPECIALS[id] || !right_kind) {
-            return err_set(err, ERR_FAILED, "%s: id %d is %s%.40s%s, wanted the %s %s; %s", name, id,
-                           id < pieces ? "the piece '" : "missing", found.c_str(), id < pieces ? "'" : "",
-                           id == TOKEN_UNK ? "unknown symbol" : "control symbol", SPECIALS[id], REMEDY);
+            return err_set(
+                err, ERR_FAILED, "%s: id %d is %s%.40s%s, wanted the %s %s; %s", name, id,
+                id < pieces ? "the piece '" : "missing", found.c_str(), id < pieces ? "'" : "",
+                id == TOKEN_UNK ? "unknown symbol" : "control symbol", SPECIALS[id], REMEDY);
         }
     }
     if (pieces == TOKEN_SPECIALS) {
-        return err_set(err, ERR_FAILED, "%s: only the %d special pieces, nothing to encode text with; %s", name, pieces,
-                       REMEDY);
+        return err_set(err, ERR_FAILED,
+                       "%s: only the %d special pieces, nothing to encode text with; %s", name,
+                       pieces, REMEDY);
     }
     return true;
 }
 
 bool load_bytes(Tokenizer **out, const void *data, size_t size, const char *name, Err *err) {
     SpmModel model;
-    if (!spm_model_read(&model, static_cast<const unsigned char *>(data), size, err)) return err_context(err, "%s", name);
+    if (!spm_model_read(&model, static_cast<const unsigned char *>(data), size, err))
+        return err_context(err, "%s", name);
     Tokenizer *t = new Tokenizer;
     t->bytes.assign(static_cast<const char *>(data), size);
     t->model = model;
     t->hash = io_hash(data, size);
     spm::util::Status status = t->processor.LoadFromSerializedProto(t->bytes);
     if (!status.ok()) {
-        err_set(err, ERR_FAILED, "%s: sentencepiece refuses the model: %s", name, status_text(status).c_str());
+        err_set(err, ERR_FAILED, "%s: sentencepiece refuses the model: %s", name,
+                status_text(status).c_str());
         delete t;
         return false;
     }
@@ -94,8 +99,10 @@ std::string valid_utf8(const std::string &text) {
     const unsigned char *p = reinterpret_cast<const unsigned char *>(text.data());
     for (size_t i = 0; i < text.size();) {
         size_t length = utf8_length(p + i, text.size() - i);
-        if (length && p[i] != 0) out.append(text, i, length);
-        else out += REPLACEMENT;
+        if (length && p[i] != 0)
+            out.append(text, i, length);
+        else
+            out += REPLACEMENT;
         i += length ? length : 1;
     }
     return out;
@@ -118,7 +125,8 @@ std::string decode(const Tokenizer *t, const uint32_t *ids, size_t count) {
             text += byte_of_piece(p.IdToPiece(id));
         } else {
             std::string piece = p.IdToPiece(id);
-            for (size_t at = 0; (at = piece.find(SPACE, at)) != std::string::npos;) piece.replace(at, sizeof SPACE - 1, " ");
+            for (size_t at = 0; (at = piece.find(SPACE, at)) != std::string::npos;)
+                piece.replace(at, sizeof SPACE - 1, " ");
             text += at_start && !piece.empty() && piece[0] == ' ' ? piece.substr(1) : piece;
         }
         at_start = id == TOKEN_BOS && text.size() == sizeof "<s>" - 1;
@@ -128,14 +136,22 @@ std::string decode(const Tokenizer *t, const uint32_t *ids, size_t count) {
 
 class LineIterator : public spm::SentenceIterator {
   public:
-    explicit LineIterator(const SpmTrainSpec *spec) : spec_(spec) { take(); }
-    bool done() const override { return next_ >= spec_->count; }
+    explicit LineIterator(const SpmTrainSpec *spec) : spec_(spec) {
+        take();
+    }
+    bool done() const override {
+        return next_ >= spec_->count;
+    }
     void Next() override {
         next_++;
         take();
     }
-    const std::string &value() const override { return line_; }
-    spm::util::Status status() const override { return spm::util::Status(); }
+    const std::string &value() const override {
+        return line_;
+    }
+    spm::util::Status status() const override {
+        return spm::util::Status();
+    }
 
   private:
     void take() {
@@ -150,18 +166,24 @@ bool fail_training(const SpmTrainSpec *spec, const spm::util::Status &status, Er
     std::string text = status_text(status);
     size_t at = text.find("value <= ");
     if (at != std::string::npos) {
-        return err_set(err, ERR_CONFIG, "tokenizer.vocab_size = %zu is too large for the sampled text; at most %ld is "
-                       "possible: lower it, or give more text (data.train, tokenizer.sample_bytes)", spec->vocab_size,
-                       std::strtol(text.c_str() + at + std::strlen("value <= "), nullptr, 10));
+        return err_set(
+            err, ERR_CONFIG,
+            "tokenizer.vocab_size = %zu is too large for the sampled text; at most %ld is "
+            "possible: lower it, or give more text (data.train, tokenizer.sample_bytes)",
+            spec->vocab_size,
+            std::strtol(text.c_str() + at + std::strlen("value <= "), nullptr, 10));
     }
     at = text.find("required_chars. ");
     size_t versus = text.find(" vs ");
     if (at != std::string::npos && versus != std::string::npos) {
-        return err_set(err, ERR_CONFIG, "tokenizer.vocab_size = %zu is too small: the special pieces, 256 bytes and the "
-                       "text's characters alone are %ld", spec->vocab_size,
-                       std::strtol(text.c_str() + versus + 4, nullptr, 10));
+        return err_set(
+            err, ERR_CONFIG,
+            "tokenizer.vocab_size = %zu is too small: the special pieces, 256 bytes and the "
+            "text's characters alone are %ld",
+            spec->vocab_size, std::strtol(text.c_str() + versus + 4, nullptr, 10));
     }
-    return err_set(err, ERR_FAILED, "sentencepiece could not train the tokenizer: %s", text.c_str());
+    return err_set(err, ERR_FAILED, "sentencepiece could not train the tokenizer: %s",
+                   text.c_str());
 }
 
 bool train(Bytes *model, const SpmTrainSpec *spec, Err *err) {
@@ -184,7 +206,8 @@ bool train(Bytes *model, const SpmTrainSpec *spec, Err *err) {
     spm::util::Status status = spm::SentencePieceTrainer::Train(options, &lines, &bytes);
     if (!status.ok()) return fail_training(spec, status, err);
     model->data = static_cast<unsigned char *>(std::malloc(bytes.size() + 1));
-    if (!model->data) return err_set(err, ERR_FAILED, "no memory for a model of %zu bytes", bytes.size());
+    if (!model->data)
+        return err_set(err, ERR_FAILED, "no memory for a model of %zu bytes", bytes.size());
     std::memcpy(model->data, bytes.c_str(), bytes.size() + 1);
     model->size = bytes.size();
     return true;
@@ -205,7 +228,8 @@ bool spm_train(Bytes *model, const SpmTrainSpec *spec, Err *err) {
     }
 }
 
-bool tokenizer_load_bytes(Tokenizer **out, const void *data, size_t size, const char *name, Err *err) {
+bool tokenizer_load_bytes(Tokenizer **out, const void *data, size_t size, const char *name,
+                          Err *err) {
     *out = nullptr;
     try {
         return load_bytes(out, data, size, name, err);
@@ -225,13 +249,17 @@ bool tokenizer_load(Tokenizer **out, const char *path, Err *err) {
     return ok;
 }
 
-void tokenizer_destroy(Tokenizer *tokenizer) { delete tokenizer; }
+void tokenizer_destroy(Tokenizer *tokenizer) {
+    delete tokenizer;
+}
 
 size_t tokenizer_vocab_size(const Tokenizer *tokenizer) {
     return static_cast<size_t>(tokenizer->processor.GetPieceSize());
 }
 
-uint64_t tokenizer_hash(const Tokenizer *tokenizer) { return tokenizer->hash; }
+uint64_t tokenizer_hash(const Tokenizer *tokenizer) {
+    return tokenizer->hash;
+}
 
 Bytes tokenizer_bytes(const Tokenizer *tokenizer) {
     Bytes b;
@@ -240,15 +268,19 @@ Bytes tokenizer_bytes(const Tokenizer *tokenizer) {
     return b;
 }
 
-const char *tokenizer_normalizer(const Tokenizer *tokenizer) { return tokenizer->model.normalizer; }
+const char *tokenizer_normalizer(const Tokenizer *tokenizer) {
+    return tokenizer->model.normalizer;
+}
 
-bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count, size_t *capacity, const char *text,
-                      size_t size, Err *err) {
+bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count, size_t *capacity,
+                      const char *text, size_t size, Err *err) {
     *count = 0;
     try {
         std::vector<int> found;
-        spm::util::Status status = tokenizer->processor.Encode(absl::string_view(text, size), &found);
-        if (!status.ok()) return err_set(err, ERR_FAILED, "sentencepiece: %s", status_text(status).c_str());
+        spm::util::Status status =
+            tokenizer->processor.Encode(absl::string_view(text, size), &found);
+        if (!status.ok())
+            return err_set(err, ERR_FAILED, "sentencepiece: %s", status_text(status).c_str());
         if (found.size() > *capacity) {
             size_t wanted = found.size() + found.size() / 2;
             uint32_t *grown = static_cast<uint32_t *>(std::realloc(*ids, wanted * sizeof **ids));

@@ -13,7 +13,8 @@
 #include "tokenizer.h"
 
 /* Reads all training shards once. */
-static bool sample_shard(LineSample *sample, const char *path, Progress *progress, double before, Err *err) {
+static bool sample_shard(LineSample *sample, const char *path, Progress *progress, double before,
+                         Err *err) {
     enum { LINES_BETWEEN_UPDATES = 1024 };
     TextReader *reader;
     if (!text_reader_open(&reader, path, err)) return false;
@@ -57,7 +58,9 @@ static bool sample_text(LineSample *sample, const Config *config, Err *err) {
     progress_finish(progress);
     line_sample_finish(sample);
     if (ok && sample->count == 0) {
-        ok = err_set(err, ERR_FAILED, "the %zu shards of data.train hold no text to train the tokenizer on", texts->count);
+        ok = err_set(err, ERR_FAILED,
+                     "the %zu shards of data.train hold no text to train the tokenizer on",
+                     texts->count);
     }
     return ok;
 }
@@ -79,13 +82,15 @@ static void *beat(void *argument) {
     while (!h->stopped) {
         next.tv_sec += SECONDS;
         while (!h->stopped && pthread_cond_timedwait(&h->stop, &h->lock, &next) == 0) {}
-        if (!h->stopped) log_info("training the tokenizer: %ld s so far", (long)(next.tv_sec - start.tv_sec));
+        if (!h->stopped)
+            log_info("training the tokenizer: %ld s so far", (long)(next.tv_sec - start.tv_sec));
     }
     pthread_mutex_unlock(&h->lock);
     return NULL;
 }
 
-static bool train_on_sample(Bytes *model, const LineSample *sample, const Config *config, size_t threads, Err *err) {
+static bool train_on_sample(Bytes *model, const LineSample *sample, const Config *config,
+                            size_t threads, Err *err) {
     bool ok = false;
     const char **lines = malloc(sample->count * sizeof *lines);
     size_t *sizes = malloc(sample->count * sizeof *sizes);
@@ -97,8 +102,12 @@ static bool train_on_sample(Bytes *model, const LineSample *sample, const Config
         lines[i] = sample->lines[i].text;
         sizes[i] = sample->lines[i].size;
     }
-    SpmTrainSpec spec = {.type = config->tokenizer.type, .vocab_size = config->tokenizer.vocab_size, .threads = threads,
-                         .lines = lines, .sizes = sizes, .count = sample->count};
+    SpmTrainSpec spec = {.type = config->tokenizer.type,
+                         .vocab_size = config->tokenizer.vocab_size,
+                         .threads = threads,
+                         .lines = lines,
+                         .sizes = sizes,
+                         .count = sample->count};
     Heartbeat heartbeat = {.lock = PTHREAD_MUTEX_INITIALIZER, .stop = PTHREAD_COND_INITIALIZER};
     pthread_t thread;
     bool beating = pthread_create(&thread, NULL, beat, &heartbeat) == 0;
@@ -134,13 +143,15 @@ bool tokenizer_train(const Config *config, Err *err) {
     Bytes model = {0};
     Tokenizer *tokenizer = NULL;
     if (!make_folder_of(path, err) || !sample_text(&sample, config, err)) goto done;
-    log_info("training a tokenizer of %zu pieces on %zu of %llu lines (%.1f MB), none skipped", config->tokenizer.vocab_size,
-             sample.count, (unsigned long long)sample.seen, (double)sample.bytes / 1e6);
+    log_info("training a tokenizer of %zu pieces on %zu of %llu lines (%.1f MB), none skipped",
+             config->tokenizer.vocab_size, sample.count, (unsigned long long)sample.seen,
+             (double)sample.bytes / 1e6);
     if (!train_on_sample(&model, &sample, config, threads, err)) goto done;
     if (!tokenizer_load_bytes(&tokenizer, model.data, model.size, path, err)) goto done;
     if (!io_write_file(path, model.data, model.size, err)) goto done;
     log_info("%s: %zu pieces, %s, normalisation %s", path, tokenizer_vocab_size(tokenizer),
-             config->tokenizer.type == TOKENIZER_BPE ? "BPE" : "unigram", tokenizer_normalizer(tokenizer));
+             config->tokenizer.type == TOKENIZER_BPE ? "BPE" : "unigram",
+             tokenizer_normalizer(tokenizer));
     ok = true;
 done:
     tokenizer_destroy(tokenizer);

@@ -13,11 +13,17 @@ static inline size_t utf8_length(const unsigned char *p, size_t left) {
     if (c < 0x80) return 1;
     size_t size = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
     if (c < 0xC2 || c > 0xF4 || left < size) return 0;
-    unsigned char low = 0x80, high = 0xBF; /* of the second byte, which alone tells overlong, surrogate and too large */
-    if (c == 0xE0) low = 0xA0;
-    else if (c == 0xED) high = 0x9F;
-    else if (c == 0xF0) low = 0x90;
-    else if (c == 0xF4) high = 0x8F;
+    unsigned char
+        low = 0x80,
+        high = 0xBF; /* of the second byte, which alone tells overlong, surrogate and too large */
+    if (c == 0xE0)
+        low = 0xA0;
+    else if (c == 0xED)
+        high = 0x9F;
+    else if (c == 0xF0)
+        low = 0x90;
+    else if (c == 0xF4)
+        high = 0x8F;
     if (p[1] < low || p[1] > high) return 0;
     for (size_t i = 2; i < size; i++) {
         if ((p[i] & 0xC0) != 0x80) return 0;
