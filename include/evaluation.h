@@ -8,19 +8,22 @@
 #include "batcher.h"
 #include "params.h"
 
-/* Losses are compared at one rate whatever train.mask_rate is: fewer hidden neighbours make an easier question. */
+/* Losses are compared at one rate whatever train.mask_rate is: fewer hidden neighbours make an
+ * easier question. */
 #define EVALUATION_MASK_RATE 0.15
 
 typedef struct MlmScore {
-    double loss;        /* nats a masked token */
-    double perplexity;  /* exp(loss) */
+    double loss;       /* nats a masked token */
+    double perplexity; /* exp(loss) */
     size_t masked, tokens, sequences;
 } MlmScore;
 
-/* Over `sequences` sequences spread evenly over the text (0: all of them), EVALUATION_MASK_RATE of their tokens hidden by masks that
- * never change.  The result does not depend on the batch size beyond rounding; sums are taken in text order.  acts->mode must be
- * ACTS_INFERENCE (no dropout); plan->mask_rate is not read. */
-void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params, const ModelConfig *config,
-                    const Dataset *dataset, const BatchPlan *plan, size_t sequences);
+/* Over `sequences` sequences spread evenly over the text (0: all of them), EVALUATION_MASK_RATE of
+ * their tokens hidden by masks that never change.  The result does not depend on the batch size
+ * beyond rounding; sums are taken in text order.  acts->mode must be ACTS_INFERENCE (no dropout);
+ * plan->mask_rate is not read. */
+void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params,
+                    const ModelConfig *config, const Dataset *dataset, const BatchPlan *plan,
+                    size_t sequences);
 
 #endif

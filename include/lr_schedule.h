@@ -4,9 +4,9 @@
 
 #include "config.h"
 
-/* peak * f(progress), progress in [0,1]: the share of the budget consumed at the middle of the update (budget_progress).
- * Rises linearly from 0 to peak over `warmup`, then falls to 0 at 1 (linear, half cosine) or stays (constant).  Progress
- * outside [0,1] counts as the nearer end. */
+/* peak * f(progress), progress in [0,1]: the share of the budget consumed at the middle of the
+ * update (budget_progress). Rises linearly from 0 to peak over `warmup`, then falls to 0 at 1
+ * (linear, half cosine) or stays (constant).  Progress outside [0,1] counts as the nearer end. */
 double lr_schedule(const ScheduleConfig *config, double peak, double progress);
 
 #endif

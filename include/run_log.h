@@ -1,4 +1,5 @@
-/* metrics.jsonl of a run directory: one JSON object a line, one line a step, also after a kill and a resume. */
+/* metrics.jsonl of a run directory: one JSON object a line, one line a step, also after a kill and
+ * a resume. */
 #ifndef RUN_LOG_H
 #define RUN_LOG_H
 
@@ -9,27 +10,27 @@
 #include "err.h"
 
 typedef struct RunLog {
-    int fd;      /* -1: closed */
+    int fd; /* -1: closed */
     char *path;
 } RunLog;
 
 /* One line. Losses are in nats. */
 typedef struct Metrics {
-    uint64_t step;          /* updates done */
-    double epoch;           /* passes over the data, fractional */
-    uint64_t tokens;        /* consumed since the start of the run */
-    double loss;            /* mean over the masked tokens since the last line */
-    double lr, grad_norm;   /* of the last update; the norm before clipping */
-    double tokens_per_s;    /* of the updates since the last line, without evaluations and saves */
-    double elapsed_s;       /* training time, without downtime between resumes */
-    bool evaluated;         /* the members below are there */
+    uint64_t step;        /* updates done */
+    double epoch;         /* passes over the data, fractional */
+    uint64_t tokens;      /* consumed since the start of the run */
+    double loss;          /* mean over the masked tokens since the last line */
+    double lr, grad_norm; /* of the last update; the norm before clipping */
+    double tokens_per_s;  /* of the updates since the last line, without evaluations and saves */
+    double elapsed_s;     /* training time, without downtime between resumes */
+    bool evaluated;       /* the members below are there */
     double valid_loss, valid_ppl;
-    double unigram_entropy; /* of the held-out text: what a model of word frequencies alone reaches */
+    double unigram_entropy; /* of the held-out text: what word frequencies alone reach */
 } Metrics;
 
-/* Opens run_dir/metrics.jsonl for appending and first drops (atomically) every line beyond `step` and whatever is not a complete
- * line: what a killed run wrote after the checkpoint that is now continued.  step 0 begins an empty file.  *elapsed_s: of the last
- * line kept, or 0. */
+/* Opens run_dir/metrics.jsonl for appending and first drops (atomically) every line beyond `step`
+ * and whatever is not a complete line: what a killed run wrote after the checkpoint that is now
+ * continued.  step 0 begins an empty file.  *elapsed_s: of the last line kept, or 0. */
 bool run_log_open(RunLog *out, double *elapsed_s, const char *run_dir, uint64_t step, Err *err);
 
 /* Appends one line with one write. */
@@ -38,7 +39,8 @@ bool run_log_write(RunLog *log, const Metrics *line, Err *err);
 /* To the disk, before a checkpoint that claims these lines are there. */
 bool run_log_sync(RunLog *log, Err *err);
 
-void run_log_close(RunLog *log); /* accepts a closed one; zeroed is not closed: initialise with RUN_LOG_CLOSED */
+/* Accepts a closed one; a zeroed one is not closed: initialise with RUN_LOG_CLOSED. */
+void run_log_close(RunLog *log);
 
 #define RUN_LOG_CLOSED ((RunLog){.fd = -1})
 

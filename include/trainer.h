@@ -8,12 +8,14 @@
 #include "err.h"
 
 typedef enum ResumeMode {
-    RESUME_NEVER, /* a run directory that already holds a checkpoint is an error that names --resume */
-    RESUME_AUTO   /* continue from the newest valid checkpoint of the run directory; start afresh if there is none */
+    RESUME_NEVER, /* a run directory that holds a checkpoint is an error that names --resume */
+    RESUME_AUTO   /* continue from the newest valid checkpoint; start afresh if there is none */
 } ResumeMode;
 
-/* Runs `pretrain`: tokenizer and prepare where missing or stale, then training to the end of the budget.
- * err->code: ERR_NONFINITE, ERR_SIGNAL (saved, resumable), or as the fault asks. */
+/* Runs `pretrain`: tokenizer and prepare where missing or stale, then training to the end of the
+ * budget.  The text files of config must be known (config_resolve_data).  SIGTERM, SIGINT and
+ * SIGUSR1 are handled while it trains, a second SIGINT ends at once. err->code: ERR_NONFINITE,
+ * ERR_SIGNAL (saved, resumable), or as the fault asks. */
 bool trainer_pretrain(const Config *config, ResumeMode resume, Err *err);
 
 #endif

@@ -6,11 +6,10 @@
 
 #include "harness.h"
 
-static const char YAML[] =
-    "model: {n: 5, k: 3, layers: 1, width: 4, heads: 2, ffn: 6, norm: pre}\n"
-    "train: {steps: 100, batch: 2, seed: 7}\n"
-    "data: {train: nothing.txt}\n"
-    "optimizer: {lr: 3e-4}\n";
+static const char YAML[] = "model: {n: 5, k: 3, layers: 1, width: 4, heads: 2, ffn: 6, norm: pre}\n"
+                           "train: {steps: 100, batch: 2, seed: 7}\n"
+                           "data: {train: nothing.txt}\n"
+                           "optimizer: {lr: 3e-4}\n";
 
 static const char TOKENIZER[] = "stands for a sentencepiece model";
 
@@ -24,7 +23,8 @@ static real *filled_block(const ParamTable *table, size_t block) {
     memset(x, 0, table->block_reals * sizeof *x);
     for (size_t t = 0; t < table->count; t++) {
         const Tensor *tensor = &table->items[t];
-        for (size_t i = 0; i < tensor->count; i++) x[tensor->offset + i] = checkpoint_fixture_value(block, tensor->offset + i);
+        for (size_t i = 0; i < tensor->count; i++)
+            x[tensor->offset + i] = checkpoint_fixture_value(block, tensor->offset + i);
     }
     return x;
 }
@@ -40,9 +40,16 @@ void checkpoint_fixture_create(CheckpointFixture *out) {
     out->weights = filled_block(&out->table, 0);
     out->adam_m = filled_block(&out->table, 1);
     out->adam_v = filled_block(&out->table, 2);
-    out->state = (TrainState){.step = 42, .sample = 84, .tokens = 400, .elapsed_s = 12.5, .best_valid_loss = 0.1 + 0.2,
-                              .best_step = 40, .window_loss = 1.0 / 3, .window_masked = 9,
-                              .data_hash = 0xfedcba9876543210u, .dataset_sequences = 50};
+    out->state = (TrainState){.step = 42,
+                              .sample = 84,
+                              .tokens = 400,
+                              .elapsed_s = 12.5,
+                              .best_valid_loss = 0.1 + 0.2,
+                              .best_step = 40,
+                              .window_loss = 1.0 / 3,
+                              .window_masked = 9,
+                              .data_hash = 0xfedcba9876543210u,
+                              .dataset_sequences = 50};
 }
 
 void checkpoint_fixture_destroy(CheckpointFixture *f) {
@@ -55,10 +62,15 @@ void checkpoint_fixture_destroy(CheckpointFixture *f) {
 
 CheckpointContent checkpoint_fixture_content(const CheckpointFixture *f, const char *kind) {
     bool moments = !strcmp(kind, "pretrain");
-    return (CheckpointContent){.kind = kind, .config = &f->config, .state = &f->state, .table = &f->table,
-                               .weights = f->weights, .adam_m = moments ? f->adam_m : NULL,
-                               .adam_v = moments ? f->adam_v : NULL,
-                               .tokenizer = {(unsigned char *)(uintptr_t)TOKENIZER, sizeof TOKENIZER - 1}};
+    return (CheckpointContent){
+        .kind = kind,
+        .config = &f->config,
+        .state = &f->state,
+        .table = &f->table,
+        .weights = f->weights,
+        .adam_m = moments ? f->adam_m : NULL,
+        .adam_v = moments ? f->adam_v : NULL,
+        .tokenizer = {(unsigned char *)(uintptr_t)TOKENIZER, sizeof TOKENIZER - 1}};
 }
 
 Bytes checkpoint_fixture_file(const char *kind) {
@@ -92,7 +104,8 @@ Bytes checkpoint_forge(const Bytes *file, const char *find, const char *replace)
         test_end();
     }
     size_t before = (size_t)(at - json), after = length - before - strlen(find);
-    size_t new_length = before + strlen(replace) + after, new_start = (32 + new_length + 63) / 64 * 64;
+    size_t new_length = before + strlen(replace) + after,
+           new_start = (32 + new_length + 63) / 64 * 64;
     Bytes out = {calloc(1, new_start + file->size - start + 1), new_start + file->size - start};
     REQUIRE(out.data);
     memcpy(out.data, file->data, 32);

@@ -1,13 +1,15 @@
 #include "budget.h"
 #include "harness.h"
 
-/* Runs a budget to its end with updates of `mean` tokens a sequence and a second each; returns the steps taken, and checks that
- * progress rises and that each update's middle lies between what was consumed before and after it. */
+/* Runs a budget to its end with updates of `mean` tokens a sequence and a second each; returns the
+ * steps taken, and checks that progress rises and that each update's middle lies between what was
+ * consumed before and after it. */
 static uint64_t run(const Budget *budget, TrainState *state, size_t mean) {
     *state = (TrainState){0};
     while (!budget_spent(budget, state) && state->step < 100000) {
         size_t count = budget_next_count(budget, state), tokens = count * mean;
-        double before = budget_consumed(budget, state), middle = budget_progress(budget, state, count, tokens);
+        double before = budget_consumed(budget, state),
+               middle = budget_progress(budget, state, count, tokens);
         state->step++;
         state->sample += count;
         state->tokens += tokens;
@@ -53,7 +55,8 @@ static void test_tokens(void) {
     CHECK_INT(budget_steps(&budget, 30), 9);
     state = (TrainState){.tokens = 960};
     CHECK_CLOSE(budget_progress(&budget, &state, 4, 60), 0.99, 1e-15);
-    CHECK_CLOSE(budget_progress(&budget, &state, 4, 120), 1, 0); /* the middle of an update that overshoots */
+    CHECK_CLOSE(budget_progress(&budget, &state, 4, 120), 1,
+                0); /* the middle of an update that overshoots */
 }
 
 static void test_hours(void) {

@@ -24,7 +24,8 @@ static real *zero_block(const ParamTable *table) {
 static void save(const CheckpointFixture *fixture, const char *name, const char *kind) {
     Err err = {0};
     CheckpointContent content = checkpoint_fixture_content(fixture, kind);
-    if (!CHECK_MSG(checkpoint_save(test_temp_path(name), &content, &err), "%s", err.msg)) test_end();
+    if (!CHECK_MSG(checkpoint_save(test_temp_path(name), &content, &err), "%s", err.msg))
+        test_end();
 }
 
 /* What is saved comes back bit by bit, doubles of the state included. */
@@ -48,14 +49,16 @@ static void test_round_trip(void) {
     CHECK_INT(c.config.model.vocab, 6);
     CHECK_INT(c.config.train.seed, 7);
     CHECK_INT(c.moments, 2);
-    CHECK(c.tokenizer.size == 32 && !memcmp(c.tokenizer.data, "stands for a sentencepiece model", 32));
+    CHECK(c.tokenizer.size == 32 &&
+          !memcmp(c.tokenizer.data, "stands for a sentencepiece model", 32));
     CHECK(c.tokenizer_hash == io_hash("stands for a sentencepiece model", 32));
     real *w = zero_block(&c.table), *m = zero_block(&c.table), *v = zero_block(&c.table);
     CHECK(checkpoint_verify(&c, &err) && checkpoint_read(&c, w, m, v, &err));
     check_block(w, &c.table, 0);
     check_block(m, &c.table, 1);
     check_block(v, &c.table, 2);
-    for (size_t i = 0; i < c.entry_count; i++) CHECK((c.data_start + c.entries[i].offset) % 64 == 0);
+    for (size_t i = 0; i < c.entry_count; i++)
+        CHECK((c.data_start + c.entries[i].offset) % 64 == 0);
     free(w), free(m), free(v);
     checkpoint_close(&c);
     checkpoint_fixture_destroy(&f);
@@ -98,7 +101,8 @@ static void test_weights_only(void) {
 static void test_golden_v1(void) {
     Err err = {0};
     Checkpoint c;
-    if (!CHECK_MSG(checkpoint_open(&c, "tests/golden/checkpoint-v1.ckpt", &err), "%s", err.msg)) test_end();
+    if (!CHECK_MSG(checkpoint_open(&c, "tests/golden/checkpoint-v1.ckpt", &err), "%s", err.msg))
+        test_end();
     CHECK_INT(c.state.step, 42);
     CHECK(c.state.window_loss == 1.0 / 3);
     CHECK(c.state.data_hash == 0xfedcba9876543210u);
@@ -125,7 +129,8 @@ static void test_bytes_do_not_name_the_run(void) {
     f.state.elapsed_s = 99;
     save(&f, "b.ckpt", "pretrain");
     f.config.run_dir = run;
-    REQUIRE(io_read_file(&a, test_temp_path("a.ckpt"), 1 << 20, &err) && io_read_file(&b, test_temp_path("b.ckpt"), 1 << 20, &err));
+    REQUIRE(io_read_file(&a, test_temp_path("a.ckpt"), 1 << 20, &err) &&
+            io_read_file(&b, test_temp_path("b.ckpt"), 1 << 20, &err));
     CHECK(a.size == b.size && !memcmp(a.data, b.data, a.size));
     io_bytes_free(&a);
     io_bytes_free(&b);
@@ -150,9 +155,11 @@ static void test_flipped_byte_is_noticed(void) {
     REQUIRE(accepts(file.data, file.size, &err));
     for (size_t i = 0; i < file.size; i++) {
         file.data[i] ^= 1;
-        /* in the tensors a full open for every 16th byte is enough: what opening skips, verifying must find */
+        /* in the tensors a full open for every 16th byte is enough: what opening skips, verifying
+         * must find */
         if (i < start || i % 16 == 0 || i + 64 > file.size)
-            CHECK_MSG(!accepts(file.data, file.size, &err), "byte %zu of %zu: flip not noticed", i, file.size);
+            CHECK_MSG(!accepts(file.data, file.size, &err), "byte %zu of %zu: flip not noticed", i,
+                      file.size);
         file.data[i] ^= 1;
     }
     Checkpoint c;
@@ -160,8 +167,10 @@ static void test_flipped_byte_is_noticed(void) {
     real *w = zero_block(&c.table);
     for (size_t i = start; i < file.size; i++) {
         file.data[i] ^= 0x80;
-        CHECK_MSG(!checkpoint_verify(&c, &err), "byte %zu of %zu: flip not noticed by verify", i, file.size);
-        CHECK_MSG(!checkpoint_read(&c, w, NULL, NULL, &err), "byte %zu of %zu: flip not noticed by read", i, file.size);
+        CHECK_MSG(!checkpoint_verify(&c, &err), "byte %zu of %zu: flip not noticed by verify", i,
+                  file.size);
+        CHECK_MSG(!checkpoint_read(&c, w, NULL, NULL, &err),
+                  "byte %zu of %zu: flip not noticed by read", i, file.size);
         file.data[i] ^= 0x80;
     }
     free(w);
@@ -169,7 +178,8 @@ static void test_flipped_byte_is_noticed(void) {
     io_bytes_free(&file);
 }
 
-/* Every length from 0 on, in a buffer of just that size, so that a sanitizer sees each read beyond it; and one byte too long. */
+/* Every length from 0 on, in a buffer of just that size, so that a sanitizer sees each read beyond
+ * it; and one byte too long. */
 static void test_truncated_at_every_length(void) {
     Err err;
     Bytes file = checkpoint_fixture_file("weights");
@@ -177,7 +187,8 @@ static void test_truncated_at_every_length(void) {
         unsigned char *cut = malloc(size ? size : 1);
         REQUIRE(cut);
         memcpy(cut, file.data, size);
-        CHECK_MSG(!accepts(cut, size, &err), "accepted when cut to %zu of %zu bytes", size, file.size);
+        CHECK_MSG(!accepts(cut, size, &err), "accepted when cut to %zu of %zu bytes", size,
+                  file.size);
         CHECK_MSG(strstr(err.msg, "cut off") != NULL, "cut to %zu bytes: %s", size, err.msg);
         CHECK_INT(err.code, ERR_FAILED);
         free(cut);
@@ -191,8 +202,10 @@ static void test_truncated_at_every_length(void) {
     io_bytes_free(&file);
 }
 
-/* Where HOSTILE_DIR is set the bad files are also written there: that is how tests/hostile/checkpoint came to be. */
-static void check_refused(const char *name, const unsigned char *data, size_t size, const char *message) {
+/* Where HOSTILE_DIR is set the bad files are also written there: that is how
+ * tests/hostile/checkpoint came to be. */
+static void check_refused(const char *name, const unsigned char *data, size_t size,
+                          const char *message) {
     Err err;
     const char *dir = getenv("HOSTILE_DIR");
     if (dir && *dir) {
@@ -202,7 +215,8 @@ static void check_refused(const char *name, const unsigned char *data, size_t si
     }
     CHECK_MSG(!accepts(data, size, &err), "%s: accepted", name);
     CHECK_INT(err.code, ERR_FAILED);
-    CHECK_MSG(strstr(err.msg, message) != NULL, "%s: \"%s\", wanted it to contain \"%s\"", name, err.msg, message);
+    CHECK_MSG(strstr(err.msg, message) != NULL, "%s: \"%s\", wanted it to contain \"%s\"", name,
+              err.msg, message);
     CHECK_STR_CONTAINS(err.msg, "test.ckpt: ");
 }
 
@@ -224,12 +238,14 @@ static void test_bad_fixed_fields(void) {
         {"zip", 0, "PK\3\4abcd", 8, "zip archive"},
         {"numpy", 0, "\x93NUMPY\1\0", 8, "NumPy"},
         {"gguf", 0, "GGUF\3\0\0\0", 8, "GGUF"},
-        {"version-2", 8, "\2\0\0\0", 4, "format version 2, this program reads version 1: use the newer"},
+        {"version-2", 8, "\2\0\0\0", 4,
+         "format version 2, this program reads version 1: use the newer"},
         {"version-0", 8, "\0\0\0\0", 4, "format version 0"},
         {"reserved", 12, "\1\0\0\0", 4, "bytes 12..15"},
         {"header-length-0", 24, "\0\0\0\0\0\0\0\0", 8, "header length 0"},
         {"header-length-2e63", 24, "\0\0\0\0\0\0\0\x80", 8, "header length 9223372036854775808"},
-        {"header-length-max", 24, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "header length 18446744073709551615"},
+        {"header-length-max", 24, "\xff\xff\xff\xff\xff\xff\xff\xff", 8,
+         "header length 18446744073709551615"},
         {"header-length-beyond", 24, "\0\0\x10\0\0\0\0\0", 8, "cut off"},
         {"header-checksum", 16, "abcdefgh", 8, "header checksum"},
     };
@@ -255,19 +271,24 @@ static void test_bad_headers(void) {
     static const Forgery forgeries[] = {
         {"not-json", "{\"kind\"", "<\"kind\"", "not JSON"},
         {"json-then-more", "]}", "]}{}", "not JSON at byte"},
-        {"nested", "\"kind\":\"weights\"", "\"kind\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", "\"kind\" is not a text"},
+        {"nested", "\"kind\":\"weights\"",
+         "\"kind\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
+         "\"kind\" is not a text"},
         {"unknown-kind", "\"kind\":\"weights\"", "\"kind\":\"optimizer\"", "kind \"optimizer\""},
-        {"kind-claims-moments", "\"kind\":\"weights\"", "\"kind\":\"pretrain\"", "tensors, the model of its config has"},
+        {"kind-claims-moments", "\"kind\":\"weights\"", "\"kind\":\"pretrain\"",
+         "tensors, the model of its config has"},
         {"missing-member", "\"vocab\":6,", "", "no member \"vocab\""},
         {"duplicate-member", "\"vocab\":6,", "\"vocab\":6,\"vocab\":6,", "unknown or there twice"},
         {"unknown-member", "\"vocab\":6,", "\"vocab\":6,\"more\":1,", "unknown or there twice"},
         {"vocab-0", "\"vocab\":6,", "\"vocab\":0,", "\"vocab\" is 0"},
         {"vocab-fraction", "\"vocab\":6,", "\"vocab\":6.5,", "\"vocab\" is not a count"},
-        {"vocab-2e62", "\"vocab\":6,", "\"vocab\":4611686018427387904,", "\"vocab\" is not a count"},
+        {"vocab-2e62", "\"vocab\":6,", "\"vocab\":4611686018427387904,",
+         "\"vocab\" is not a count"},
         {"vocab-2e52", "\"vocab\":6,", "\"vocab\":4503599627370496,", "shape"},
         {"vocab-text", "\"vocab\":6,", "\"vocab\":\"6\",", "\"vocab\" is not a count"},
         {"config-broken", "model:", "motel:", "config in the header"},
-        {"config-other-width", "width: 4", "width: 8", "has shape 6 x 4, the model of its config wants 6 x 8"},
+        {"config-other-width", "width: 4", "width: 8",
+         "has shape 6 x 4, the model of its config wants 6 x 8"},
         {"config-more-layers", "layers: 1", "layers: 128", "tensors, the model of its config has"},
         {"config-huge", "ffn: 6", "ffn: 1048576", "has shape"},
         {"state-not-object", "\"state\":{", "\"state\":[],\"was\":{", "unknown or there twice"},
@@ -276,18 +297,25 @@ static void test_bad_headers(void) {
         {"loss-nan", "\"window_loss\":", "\"window_loss\":null,\"x\":", "unknown or there twice"},
         {"loss-1e999", "\"elapsed_s\":0", "\"elapsed_s\":1e999", "not a finite number"},
         {"hash-short", "\"data_hash\":\"fe", "\"data_hash\":\"", "16 hexadecimal digits"},
-        {"other-tokenizer", "\"tokenizer_hash\":\"", "\"tokenizer_hash\":\"0000000000000000\",\"was\":\"", "unknown or there twice"},
+        {"other-tokenizer", "\"tokenizer_hash\":\"",
+         "\"tokenizer_hash\":\"0000000000000000\",\"was\":\"", "unknown or there twice"},
         {"tensors-not-list", "\"tensors\":[", "\"tensors\":{},\"was\":[", "unknown or there twice"},
-        {"tensor-renamed", "\"name\":\"token\"", "\"name\":\"taken\"", "\"taken\" where the model of its config has \"token\""},
+        {"tensor-renamed", "\"name\":\"token\"", "\"name\":\"taken\"",
+         "\"taken\" where the model of its config has \"token\""},
         {"tensor-type", "\"dtype\":\"F", "\"dtype\":\"BF", "has type BF"},
         {"tensor-transposed", "\"shape\":[6,4]", "\"shape\":[4,6]", "has shape 4 x 6"},
-        {"tensor-shape-3", "\"shape\":[6,4]", "\"shape\":[6,4,1]", "shape is not a list of one or two"},
-        {"tensor-shape-product", "\"shape\":[6,4]", "\"shape\":[4294967296,4294967296]", "has shape 4294967296 x 4294967296"},
+        {"tensor-shape-3", "\"shape\":[6,4]", "\"shape\":[6,4,1]",
+         "shape is not a list of one or two"},
+        {"tensor-shape-product", "\"shape\":[6,4]", "\"shape\":[4294967296,4294967296]",
+         "has shape 4294967296 x 4294967296"},
         {"tensor-overlaps", "\"offset\":0,", "\"offset\":64,", "at offset 64, wanted"},
-        {"tensor-offset-2e63", "\"offset\":0,", "\"offset\":9223372036854775808,", "\"offset\" is not a count"},
+        {"tensor-offset-2e63", "\"offset\":0,", "\"offset\":9223372036854775808,",
+         "\"offset\" is not a count"},
         {"tensor-bytes", "\"bytes\":", "\"bytes\":1", "at offset 0, wanted"},
-        {"tensor-checksum", "\"xxh3\":\"", "\"xxh3\":\"0000000000000000\",\"was\":\"", "unknown or there twice"},
-        {"tokenizer-size", "\"bytes\":32", "\"bytes\":9007199254740991", "tokenizer has shape"},
+        {"tensor-checksum", "\"xxh3\":\"", "\"xxh3\":\"0000000000000000\",\"was\":\"",
+         "unknown or there twice"},
+        {"tokenizer-size", "\"bytes\":32,\"xxh3\":\"7ac03641074b57ba\"",
+         "\"bytes\":9007199254740991,\"xxh3\":\"7ac03641074b57ba\"", "tokenizer has shape"},
         {"tokenizer-size-shape", "\"shape\":[32],", "\"shape\":[33],", "tokenizer has shape 33"},
     };
     Bytes file = checkpoint_fixture_file("weights");
@@ -346,7 +374,7 @@ static void test_find_newest_skips_the_damaged(void) {
     CHECK_STR_CONTAINS(err.msg, "no checkpoint");
     save_step(&f, 100, "step-00000100.ckpt");
     save_step(&f, 200, "step-00000200.ckpt");
-    save_step(&f, 900, "best.ckpt");          /* not a candidate, nor are these names: */
+    save_step(&f, 900, "best.ckpt"); /* not a candidate, nor are these names: */
     save_step(&f, 900, "step-900.ckpt");
     save_step(&f, 900, "step-00000900.ckpt.tmp.1");
     check_newest("step-00000200.ckpt");
@@ -379,8 +407,10 @@ static void test_prune_keeps_the_newest(void) {
     checkpoint_prune(test_temp_dir(), 0);
     CHECK(io_is_file(test_temp_path("step-00000003.ckpt")));
     checkpoint_prune(test_temp_dir(), 2);
-    CHECK(io_is_file(test_temp_path("step-100000000.ckpt")) && io_is_file(test_temp_path("step-00000100.ckpt")));
-    CHECK(!io_is_file(test_temp_path("step-00000020.ckpt")) && !io_is_file(test_temp_path("step-00000003.ckpt")));
+    CHECK(io_is_file(test_temp_path("step-100000000.ckpt")) &&
+          io_is_file(test_temp_path("step-00000100.ckpt")));
+    CHECK(!io_is_file(test_temp_path("step-00000020.ckpt")) &&
+          !io_is_file(test_temp_path("step-00000003.ckpt")));
     CHECK(io_is_file(test_temp_path("last.ckpt")));
     checkpoint_fixture_destroy(&f);
 }

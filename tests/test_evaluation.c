@@ -10,7 +10,8 @@ enum { LINES = 60 };
 #define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Held-out loss of a checkpoint, `micro_batch` sequences at a time. */
-static MlmScore evaluate(const char *checkpoint_path, const char *run, const char *micro_batch, size_t sequences) {
+static MlmScore evaluate(const char *checkpoint_path, const char *run, const char *micro_batch,
+                         size_t sequences) {
     Trainer t;
     Config config;
     Checkpoint checkpoint;
@@ -22,18 +23,20 @@ static MlmScore evaluate(const char *checkpoint_path, const char *run, const cha
     REQUIRE(checkpoint_open(&checkpoint, checkpoint_path, &err));
     REQUIRE(checkpoint_read(&checkpoint, t.weights.block, NULL, NULL, &err));
     t.acts.mode = ACTS_INFERENCE;
-    evaluation_mlm(&score, &t.acts, &t.batch, &t.weights, &t.config.model, t.valid, &t.plan, sequences);
+    evaluation_mlm(&score, &t.acts, &t.batch, &t.weights, &t.config.model, t.valid, &t.plan,
+                   sequences);
     checkpoint_close(&checkpoint);
     trainer_destroy(&t);
     config_free(&config);
     return score;
 }
 
-/* Evaluating best.ckpt gives the number that was logged when it was saved: to the last bit with the same batches, and up to
- * rounding with others. */
+/* Evaluating best.ckpt gives the number that was logged when it was saved: to the last bit with the
+ * same batches, and up to rounding with others. */
 static void test_logged_loss_comes_back(void) {
     corpus_write(LINES);
-    RunResult result = run_pretrain("run", RESUME_NEVER, OVERRIDES("train.batch=7", "train.eval_sequences=20"));
+    RunResult result =
+        run_pretrain("run", RESUME_NEVER, OVERRIDES("train.batch=7", "train.eval_sequences=20"));
     CHECK_MSG(result.code == 0, "%s", result.msg);
     char *metrics = run_metrics("run"), *at = strstr(metrics, "\"valid_loss\":");
     REQUIRE(at);
@@ -45,8 +48,10 @@ static void test_logged_loss_comes_back(void) {
     CHECK_CLOSE(same.perplexity, exp(logged), 1e-12 * exp(logged));
     CHECK_INT(same.sequences, 20);
     CHECK(same.masked > 20 && same.tokens <= 20 * 24);
-    MlmScore ones = evaluate(best, "ones", "train.micro_batch=1", 20), all = evaluate(best, "all", "train.micro_batch=40", 0);
-    CHECK_CLOSE(ones.loss, logged, 1e-5 * logged); /* sums of some hundred terms in another blocking */
+    MlmScore ones = evaluate(best, "ones", "train.micro_batch=1", 20),
+             all = evaluate(best, "all", "train.micro_batch=40", 0);
+    CHECK_CLOSE(ones.loss, logged,
+                1e-5 * logged); /* sums of some hundred terms in another blocking */
     CHECK_INT(ones.masked, same.masked);
     CHECK(all.sequences > 20 && all.masked > same.masked && all.loss != logged);
 }

@@ -14,7 +14,8 @@ static void test_linear(void) {
 static void test_cosine(void) {
     ScheduleConfig s = {.warmup = 0.25, .decay = SCHEDULE_COSINE};
     CHECK_CLOSE(lr_schedule(&s, 8, 0.125), 4, 1e-15);
-    CHECK_CLOSE(lr_schedule(&s, 8, 0.5), 6, 1e-14);    /* a third of the way down: (1 + cos 60) / 2 = 3/4 */
+    CHECK_CLOSE(lr_schedule(&s, 8, 0.5), 6,
+                1e-14); /* a third of the way down: (1 + cos 60) / 2 = 3/4 */
     CHECK_CLOSE(lr_schedule(&s, 8, 0.625), 4, 1e-14);
     CHECK_CLOSE(lr_schedule(&s, 8, 1), 0, 1e-14);
 }

@@ -8,20 +8,26 @@ enum { COUNT = 37, BLOCK = 64, UPDATES = 10 };
 
 /* Two tensors in one block: a matrix of COUNT elements and, behind a gap, a vector of as many. */
 static ParamTable two_tensors(Tensor items[2]) {
-    items[0] = (Tensor){.name = "w", .rows = COUNT, .cols = 1, .offset = 0, .count = COUNT, .matrix = true};
+    items[0] = (Tensor){
+        .name = "w", .rows = COUNT, .cols = 1, .offset = 0, .count = COUNT, .matrix = true};
     items[1] = (Tensor){.name = "b", .rows = COUNT, .cols = 1, .offset = BLOCK, .count = COUNT};
-    return (ParamTable){.items = items, .count = 2, .block_reals = 2 * BLOCK, .parameters = 2 * COUNT};
+    return (ParamTable){
+        .items = items, .count = 2, .block_reals = 2 * BLOCK, .parameters = 2 * COUNT};
 }
 
 static void fill(real *x, uint64_t key, double scale) {
-    for (size_t i = 0; i < 2 * BLOCK; i++) x[i] = i % BLOCK < COUNT ? (real)(scale * rng_normal(key, i)) : 0;
+    for (size_t i = 0; i < 2 * BLOCK; i++)
+        x[i] = i % BLOCK < COUNT ? (real)(scale * rng_normal(key, i)) : 0;
 }
 
 /* Ten updates against the moments written out as sums: m_t = (1-b1) sum b1^(t-s) g_s, v_t alike. */
 static void test_adamw_closed_form(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
-    OptimizerConfig config = {.name = OPTIMIZER_ADAMW, .betas = {0.9, 0.98}, .eps = 1e-6, .weight_decay = 0.1,
+    OptimizerConfig config = {.name = OPTIMIZER_ADAMW,
+                              .betas = {0.9, 0.98},
+                              .eps = 1e-6,
+                              .weight_decay = 0.1,
                               .decay = DECAY_MATRICES};
     real w[2 * BLOCK], m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[UPDATES][2 * BLOCK];
     double want[2 * BLOCK];
@@ -43,35 +49,47 @@ static void test_adamw_closed_form(void) {
             want[i] -= lr * (mt / (sqrt(vt) + 1e-6) + (i < BLOCK ? 0.1 : 0) * want[i]);
         }
     }
-    /* each update rounds a few times at the size of lr, ten of them: 100 epsilons of the largest weight */
+    /* each update rounds a few times at the size of lr, ten of them: 100 epsilons of the largest
+     * weight */
     for (size_t i = 0; i < 2 * BLOCK; i++) CHECK_CLOSE(w[i], want[i], 300 * REAL_EPSILON);
 }
 
-/* With betas and eps 0, m/sqrt(v) is the sign of g exactly for small integers: a step of lr whatever the gradient's size. */
+/* With betas and eps 0, m/sqrt(v) is the sign of g exactly for small integers: a step of lr
+ * whatever the gradient's size. */
 static void test_adamw_is_sign_without_memory(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
     OptimizerConfig config = {.name = OPTIMIZER_ADAMW, .decay = DECAY_MATRICES};
     real w[2 * BLOCK] = {0}, m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[2 * BLOCK] = {0};
-    for (size_t i = 0; i < COUNT; i++) g[i] = g[BLOCK + i] = (real)((i % 2 ? -1 : 1) * (double)(1 + i));
+    for (size_t i = 0; i < COUNT; i++)
+        g[i] = g[BLOCK + i] = (real)((i % 2 ? -1 : 1) * (double)(1 + i));
     for (uint64_t t = 1; t <= 3; t++) optimizer_step(w, m, v, g, &table, &config, 0.25, 1, t);
     for (size_t i = 0; i < COUNT; i++) {
         CHECK_CLOSE(w[i], i % 2 ? 0.75 : -0.75, 0);
         CHECK_CLOSE(w[BLOCK + i], i % 2 ? 0.75 : -0.75, 0);
     }
-    for (size_t i = COUNT; i < BLOCK; i++) CHECK(w[i] == 0 && m[i] == 0 && v[i] == 0); /* the gap stays zero */
+    for (size_t i = COUNT; i < BLOCK; i++)
+        CHECK(w[i] == 0 && m[i] == 0 && v[i] == 0); /* the gap stays zero */
 }
 
 /* Without gradient only decay moves a weight: by the factor 1 - lr * weight_decay. */
 static void test_decay_targets(void) {
-    static const struct { OptimizerName name; DecayTarget target; } cases[] = {
-        {OPTIMIZER_ADAMW, DECAY_MATRICES}, {OPTIMIZER_ADAMW, DECAY_ALL}, {OPTIMIZER_SGD, DECAY_MATRICES},
+    static const struct {
+        OptimizerName name;
+        DecayTarget target;
+    } cases[] = {
+        {OPTIMIZER_ADAMW, DECAY_MATRICES},
+        {OPTIMIZER_ADAMW, DECAY_ALL},
+        {OPTIMIZER_SGD, DECAY_MATRICES},
         {OPTIMIZER_SGD, DECAY_ALL},
     };
     Tensor items[2];
     ParamTable table = two_tensors(items);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        OptimizerConfig config = {.name = cases[c].name, .betas = {0.9, 0.98}, .eps = 1e-6, .weight_decay = 0.5,
+        OptimizerConfig config = {.name = cases[c].name,
+                                  .betas = {0.9, 0.98},
+                                  .eps = 1e-6,
+                                  .weight_decay = 0.5,
                                   .decay = cases[c].target};
         real w[2 * BLOCK], m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[2 * BLOCK] = {0};
         for (size_t i = 0; i < 2 * BLOCK; i++) w[i] = 1;
@@ -97,7 +115,10 @@ static void test_frozen_stays(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
     items[0].frozen = true;
-    OptimizerConfig config = {.name = OPTIMIZER_ADAMW, .betas = {0.9, 0.98}, .eps = 1e-6, .weight_decay = 0.5,
+    OptimizerConfig config = {.name = OPTIMIZER_ADAMW,
+                              .betas = {0.9, 0.98},
+                              .eps = 1e-6,
+                              .weight_decay = 0.5,
                               .decay = DECAY_ALL};
     real w[2 * BLOCK], m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[2 * BLOCK];
     for (size_t i = 0; i < 2 * BLOCK; i++) w[i] = g[i] = 1;

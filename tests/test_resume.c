@@ -16,8 +16,9 @@ static void check_code(RunResult result, int code, const char *message) {
     if (message) CHECK_STR_CONTAINS(result.msg, message);
 }
 
-/* Starts the run, sends the signal once `lines` metrics lines are there, and returns how it ended. */
-static RunResult run_interrupted(const char *run, ResumeMode resume, const char *const *overrides, size_t lines, int number) {
+/* Starts the run, sends the signal once `lines` metrics lines are there; how it ended. */
+static RunResult run_interrupted(const char *run, ResumeMode resume, const char *const *overrides,
+                                 size_t lines, int number) {
     pid_t pid = run_start(run, resume, overrides);
     CHECK(run_wait_lines(pid, run, lines));
     kill(pid, number);
@@ -26,7 +27,8 @@ static RunResult run_interrupted(const char *run, ResumeMode resume, const char 
 
 /* 200 steps in one go, and the same killed in the middle of its 14th epoch and again later. */
 static void test_killed_run_is_exact(void) {
-    const char *const *o = OVERRIDES("train.steps=200", "train.eval_every=40", "train.log_every=3", "checkpoint.every=25");
+    const char *const *o = OVERRIDES("train.steps=200", "train.eval_every=40", "train.log_every=3",
+                                     "checkpoint.every=25");
     corpus_write(LINES);
     check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
     check_code(run_interrupted("parts", RESUME_NEVER, o, 30, SIGKILL), -1, NULL);
@@ -39,9 +41,11 @@ static void test_killed_run_is_exact(void) {
     io_bytes_free(&again);
 }
 
-/* Two threads: partial sums must be added in an order that does not depend on which thread is first. */
+/* Two threads: partial sums must be added in an order that does not depend on which thread is
+ * first. */
 static void test_killed_run_is_exact_on_two_threads(void) {
-    const char *const *o = OVERRIDES("train.steps=30", "train.threads=2", "checkpoint.every=10", "train.micro_batch=3");
+    const char *const *o = OVERRIDES("train.steps=30", "train.threads=2", "checkpoint.every=10",
+                                     "train.micro_batch=3");
     corpus_write(LINES);
     check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
     check_code(run_interrupted("parts", RESUME_NEVER, o, 15, SIGKILL), -1, NULL);
@@ -51,14 +55,21 @@ static void test_killed_run_is_exact_on_two_threads(void) {
 
 /* A signal ends the run with 75 after saving; the metrics window it cut in two is not lost. */
 static void test_signals_save_and_resume(void) {
-    static const struct { int number; const char *name; } signals[] = {
-        {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"},
+    static const struct {
+        int number;
+        const char *name;
+    } signals[] = {
+        {SIGTERM, "SIGTERM"},
+        {SIGINT, "SIGINT"},
+        {SIGUSR1, "SIGUSR1"},
     };
-    const char *const *o = OVERRIDES("train.steps=400", "train.log_every=7", "train.eval_every=150");
+    const char *const *o =
+        OVERRIDES("train.steps=400", "train.log_every=7", "train.eval_every=150");
     corpus_write(LINES);
     check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
     for (size_t i = 0; i < 3; i++) {
-        RunResult result = run_interrupted("parts", i ? RESUME_AUTO : RESUME_NEVER, o, 8 + 15 * i, signals[i].number);
+        RunResult result = run_interrupted("parts", i ? RESUME_AUTO : RESUME_NEVER, o, 8 + 15 * i,
+                                           signals[i].number);
         check_code(result, 75, signals[i].name);
         CHECK_STR_CONTAINS(result.msg, "--resume");
     }
@@ -77,7 +88,8 @@ static void test_other_budgets_resume(void) {
         char whole[16], parts[16];
         snprintf(whole, sizeof whole, "whole%zu", i);
         snprintf(parts, sizeof parts, "parts%zu", i);
-        const char *const *o = OVERRIDES(budgets[i][0], budgets[i][1], "optimizer.momentum=0.9", "checkpoint.every=5");
+        const char *const *o =
+            OVERRIDES(budgets[i][0], budgets[i][1], "optimizer.momentum=0.9", "checkpoint.every=5");
         check_code(run_pretrain(whole, RESUME_NEVER, o), 0, NULL);
         check_code(run_interrupted(parts, RESUME_NEVER, o, 12, SIGKILL), -1, NULL);
         check_code(run_pretrain(parts, RESUME_AUTO, o), 0, NULL);
@@ -85,7 +97,7 @@ static void test_other_budgets_resume(void) {
     }
 }
 
-/* A damaged last.ckpt is stepped over; when nothing is left the run does not begin anew by itself. */
+/* A damaged last.ckpt is stepped over; when nothing is left the run does not begin anew. */
 static void test_damaged_checkpoints(void) {
     const char *const *o = OVERRIDES("train.steps=30", "checkpoint.every=10");
     corpus_write(LINES);
@@ -93,7 +105,8 @@ static void test_damaged_checkpoints(void) {
     check_code(run_interrupted("parts", RESUME_NEVER, o, 25, SIGKILL), -1, NULL);
     FILE *file = fopen(run_path("parts", "last.ckpt"), "r+b");
     REQUIRE(file && fseek(file, 5000, SEEK_SET) == 0);
-    REQUIRE(fwrite("x", 1, 1, file) == 1 && fclose(file) == 0); /* also step-00000020.ckpt: one file of two names */
+    REQUIRE(fwrite("x", 1, 1, file) == 1 &&
+            fclose(file) == 0); /* also step-00000020.ckpt: one file of two names */
     check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
     check_runs_equal("whole", "parts");
     static const char *const names[] = {"last.ckpt", "step-00000020.ckpt", "step-00000030.ckpt"};
@@ -102,8 +115,12 @@ static void test_damaged_checkpoints(void) {
 }
 
 static void test_resume_refuses_changes(void) {
-    static const struct { const char *override, *message; int code; } cases[] = {
-        {"optimizer.lr=1e-3", "optimizer.lr was 0.003 when the run was started, now it is 0.001", 2},
+    static const struct {
+        const char *override, *message;
+        int code;
+    } cases[] = {
+        {"optimizer.lr=1e-3", "optimizer.lr was 0.003 when the run was started, now it is 0.001",
+         2},
         {"train.steps=40", "train.steps was 20", 2},
         {"train.epochs=3", "train.steps was 20 when the run was started, now it is not set", 2},
         {"train.batch=4", "train.batch was 8", 2},
@@ -135,18 +152,20 @@ static void test_resume_accepts_harmless_changes(void) {
     corpus_write(LINES);
     const char *const *o = OVERRIDES("train.steps=300", "checkpoint.every=50");
     check_code(run_interrupted("run", RESUME_NEVER, o, 60, SIGTERM), 75, NULL);
-    o = OVERRIDES("train.steps=300", "train.micro_batch=4", "train.log_every=5", "checkpoint.every=100", "checkpoint.keep=1",
-                  "train.eval_every=100");
+    o = OVERRIDES("train.steps=300", "train.micro_batch=4", "train.log_every=5",
+                  "checkpoint.every=100", "checkpoint.keep=1", "train.eval_every=100");
     check_code(run_pretrain("run", RESUME_AUTO, o), 0, NULL);
 }
 
 static void test_one_process_a_folder(void) {
     corpus_write(LINES);
-    pid_t pid = run_start("run", RESUME_NEVER, OVERRIDES("train.steps=100000", "train.log_every=10"));
+    pid_t pid =
+        run_start("run", RESUME_NEVER, OVERRIDES("train.steps=100000", "train.log_every=10"));
     CHECK(run_wait_lines(pid, "run", 2));
     /* the message file is the second run's: the first is still at work */
-    check_code(run_pretrain("run", RESUME_AUTO, OVERRIDES("train.steps=100000", "train.log_every=10")), 1,
-               "another process is training in this folder");
+    check_code(
+        run_pretrain("run", RESUME_AUTO, OVERRIDES("train.steps=100000", "train.log_every=10")), 1,
+        "another process is training in this folder");
     kill(pid, SIGKILL);
     run_wait(pid);
 }

@@ -8,8 +8,14 @@
 #include "run_log.h"
 
 static Metrics line(uint64_t step, double loss) {
-    return (Metrics){.step = step, .epoch = 0.5, .tokens = 100 * step, .loss = loss, .lr = 1e-4, .grad_norm = 2,
-                     .tokens_per_s = 1234.5678, .elapsed_s = 10.0 * (double)step};
+    return (Metrics){.step = step,
+                     .epoch = 0.5,
+                     .tokens = 100 * step,
+                     .loss = loss,
+                     .lr = 1e-4,
+                     .grad_norm = 2,
+                     .tokens_per_s = 1234.5678,
+                     .elapsed_s = 10.0 * (double)step};
 }
 
 static void write_lines(uint64_t from, uint64_t through) {
@@ -65,7 +71,8 @@ static void test_line_round_trip(void) {
     free(text);
 }
 
-/* A run killed behind its checkpoint: later lines, half a line and rubbish go, the rest stays byte by byte. */
+/* A run killed behind its checkpoint: later lines, half a line and rubbish go, the rest stays byte
+ * by byte. */
 static void test_resume_drops_later_lines(void) {
     log_quiet(true);
     write_lines(1, 5);

@@ -41,8 +41,9 @@ static double gradients(Trainer *t, size_t count) {
     return trainer_gradients(t, 0, count, masked) / (double)masked;
 }
 
-/* With weights N(0, 0.02) all pieces are nearly equally likely: logits have a standard deviation of 0.02 * sqrt(16), which adds
- * half its square to ln V, and the mean over some 100 masked tokens varies by a hundredth. */
+/* With weights N(0, 0.02) all pieces are nearly equally likely: logits have a standard deviation of
+ * 0.02 * sqrt(16), which adds half its square to ln V, and the mean over some 100 masked tokens
+ * varies by a hundredth. */
 static void test_loss_starts_at_ln_v(void) {
     Trainer t;
     Config config;
@@ -52,10 +53,11 @@ static void test_loss_starts_at_ln_v(void) {
     destroy(&t, &config);
 }
 
-/* 1 x 32, 4 x 8 and 32 x 1 are the same update, dropout on, sequences of all lengths: loss and gradient differ by rounding. */
+/* 1 x 32, 4 x 8 and 32 x 1 are the same update, dropout on, sequences of all lengths: loss and
+ * gradient differ by rounding. */
 static void test_micro_batches_add_up(void) {
-    static const char *const sizes[] = {"train.micro_batch=0", "train.micro_batch=8", "train.micro_batch=5",
-                                        "train.micro_batch=1"};
+    static const char *const sizes[] = {"train.micro_batch=0", "train.micro_batch=8",
+                                        "train.micro_batch=5", "train.micro_batch=1"};
     const double tolerance = sizeof(real) == sizeof(float) ? 1e-6 : 1e-13;
     Trainer whole;
     Config config;
@@ -63,7 +65,8 @@ static void test_micro_batches_add_up(void) {
     create(&whole, &config, "whole", OVERRIDES("train.batch=32", sizes[0]));
     double loss = gradients(&whole, 32);
     double largest = 0;
-    for (size_t i = 0; i < whole.table.block_reals; i++) largest = fmax(largest, fabs((double)whole.grads.block[i]));
+    for (size_t i = 0; i < whole.table.block_reals; i++)
+        largest = fmax(largest, fabs((double)whole.grads.block[i]));
     for (size_t s = 1; s < 4; s++) {
         Trainer parts;
         Config other;
@@ -71,31 +74,38 @@ static void test_micro_batches_add_up(void) {
         CHECK_CLOSE(gradients(&parts, 32) / loss, 1, tolerance);
         for (size_t i = 0; i < whole.table.count; i++) {
             const Tensor *tensor = &whole.table.items[i];
-            const real *a = whole.grads.block + tensor->offset, *b = parts.grads.block + tensor->offset;
+            const real *a = whole.grads.block + tensor->offset,
+                       *b = parts.grads.block + tensor->offset;
             double scale = 0, worst = 0;
             for (size_t e = 0; e < tensor->count; e++) {
                 scale = fmax(scale, fabs((double)a[e]));
                 worst = fmax(worst, fabs((double)a[e] - (double)b[e]));
             }
-            /* a tensor whose gradients cancel (the key bias) is measured against a thousandth of the model's largest */
+            /* a tensor whose gradients cancel (the key bias) is measured against a thousandth of
+             * the model's largest */
             scale = fmax(scale, 1e-3 * largest);
-            CHECK_MSG(worst <= tolerance * scale, "%s, %s: gradients differ by %.3g of %.3g", sizes[s], tensor->name, worst, scale);
+            CHECK_MSG(worst <= tolerance * scale, "%s, %s: gradients differ by %.3g of %.3g",
+                      sizes[s], tensor->name, worst, scale);
         }
         destroy(&parts, &other);
     }
     destroy(&whole, &config);
 }
 
-/* The same sequences with the same masks again and again: everything there is to know about them is learnt. */
+/* The same sequences with the same masks again and again: everything there is to know about them is
+ * learnt. */
 static void test_overfits_one_batch(void) {
     Trainer t;
     Config config;
     double loss = INFINITY;
     corpus_write(LINES);
-    create(&t, &config, "run", OVERRIDES("model.dropout=0", "model.attention_dropout=0", "model.width=32", "model.norm=pre"));
+    create(&t, &config, "run",
+           OVERRIDES("model.dropout=0", "model.attention_dropout=0", "model.width=32",
+                     "model.norm=pre"));
     for (uint64_t step = 1; step <= 600 && loss >= 0.01; step++) {
         loss = gradients(&t, 8);
-        optimizer_step(t.weights.block, t.adam_m, t.adam_v, t.grads.block, &t.table, &t.config.optimizer, 3e-3, 1, step);
+        optimizer_step(t.weights.block, t.adam_m, t.adam_v, t.grads.block, &t.table,
+                       &t.config.optimizer, 3e-3, 1, step);
     }
     CHECK_MSG(loss < 0.01, "loss %g after 600 steps on one batch", loss);
     destroy(&t, &config);
@@ -108,7 +118,8 @@ static void test_nothing_masked(void) {
     Err err = {0};
     size_t empty = 0;
     corpus_write(LINES);
-    create(&t, &config, "run", OVERRIDES("train.batch=1", "train.mask_rate=0.01", "train.steps=40"));
+    create(&t, &config, "run",
+           OVERRIDES("train.batch=1", "train.mask_rate=0.01", "train.steps=40"));
     for (size_t i = 0; i < 40; i++) {
         double before = vec_sum_squares(t.weights.block, t.table.block_reals);
         StepStats s;
@@ -121,7 +132,10 @@ static void test_nothing_masked(void) {
     CHECK_INT(t.state.step, 40);
     CHECK_INT(t.state.sample, 40);
     destroy(&t, &config);
-    CHECK_INT(run_pretrain("empty", RESUME_NEVER, OVERRIDES("train.batch=1", "train.mask_rate=1e-9")).code, 0);
+    CHECK_INT(
+        run_pretrain("empty", RESUME_NEVER, OVERRIDES("train.batch=1", "train.mask_rate=1e-9"))
+            .code,
+        0);
 }
 
 static void check_fails_nonfinite(Trainer *t, const char *message) {
@@ -166,8 +180,9 @@ static void test_divergence_leaves_a_checkpoint(void) {
     char *path = NULL;
     Err err = {0};
     corpus_write(LINES);
-    const char *const *o = OVERRIDES("optimizer.name=sgd", "optimizer.lr=100", "optimizer.clip=0", "optimizer.momentum=0.99",
-                                     "train.steps=3000", "schedule.warmup=0.5", "checkpoint.every=1", "train.log_every=1000");
+    const char *const *o = OVERRIDES(
+        "optimizer.name=sgd", "optimizer.lr=100", "optimizer.clip=0", "optimizer.momentum=0.99",
+        "train.steps=3000", "schedule.warmup=0.5", "checkpoint.every=1", "train.log_every=1000");
     RunResult result = run_pretrain("run", RESUME_NEVER, o);
     CHECK_MSG(result.code == ERR_NONFINITE, "exit code %d: %s", result.code, result.msg);
     CHECK_STR_CONTAINS(result.msg, "first tensor that is not finite: ");
@@ -179,14 +194,20 @@ static void test_divergence_leaves_a_checkpoint(void) {
 
 /* The last line of a run stands exactly at the end of its budget. */
 static void test_budget_ends_exactly(void) {
-    static const struct { const char *budget, *member; double wanted; } cases[] = {
-        {"train.steps=13", "step", 13}, {"train.epochs=2.5", "epoch", 2.5}, {"train.tokens=3000", "tokens", 3000},
+    static const struct {
+        const char *budget, *member;
+        double wanted;
+    } cases[] = {
+        {"train.steps=13", "step", 13},
+        {"train.epochs=2.5", "epoch", 2.5},
+        {"train.tokens=3000", "tokens", 3000},
     };
     corpus_write(LINES);
     for (size_t i = 0; i < 3; i++) {
         char run[16], member[32];
         snprintf(run, sizeof run, "run%zu", i);
-        RunResult result = run_pretrain(run, RESUME_NEVER, OVERRIDES(cases[i].budget, "train.log_every=5"));
+        RunResult result =
+            run_pretrain(run, RESUME_NEVER, OVERRIDES(cases[i].budget, "train.log_every=5"));
         CHECK_MSG(result.code == 0, "%s: %s", cases[i].budget, result.msg);
         char *metrics = run_metrics(run), *last = metrics;
         for (char *p = metrics; *p; p = strchr(p, '\n') + 1) last = p;
@@ -194,16 +215,18 @@ static void test_budget_ends_exactly(void) {
         char *at = strstr(last, member);
         REQUIRE(at);
         double found = strtod(at + strlen(member), NULL);
-        /* tokens: the update in which the budget ends is still a whole one, here at most 8 * 24 tokens */
-        CHECK_MSG(found >= cases[i].wanted && found - cases[i].wanted < (i == 2 ? 192 : 1e-9), "%s ended at %g", cases[i].budget,
-                  found);
+        /* tokens: the update in which the budget ends is still a whole one, here at most 8 * 24
+         * tokens */
+        CHECK_MSG(found >= cases[i].wanted && found - cases[i].wanted < (i == 2 ? 192 : 1e-9),
+                  "%s ended at %g", cases[i].budget, found);
         CHECK_STR_CONTAINS(last, "\"valid_loss\":");
         CHECK_STR_CONTAINS(last, "\"unigram_entropy\":");
         at = strstr(last, "\"lr\":");
         REQUIRE(at);
         double lr = strtod(at + 5, NULL);
         /* the middle of the update that overshoots a budget in tokens may lie beyond its end */
-        CHECK_MSG((lr > 0 || i == 2) && lr >= 0 && lr < 3e-3 / 13, "%s: last rate %g", cases[i].budget, lr);
+        CHECK_MSG((lr > 0 || i == 2) && lr >= 0 && lr < 3e-3 / 13, "%s: last rate %g",
+                  cases[i].budget, lr);
         free(metrics);
     }
 }
@@ -211,7 +234,8 @@ static void test_budget_ends_exactly(void) {
 /* Six seconds of a budget in hours: ends in time, and the schedule with it. */
 static void test_hours_end_in_time(void) {
     corpus_write(LINES);
-    RunResult result = run_pretrain("run", RESUME_NEVER, OVERRIDES("train.hours=0.0004", "train.log_every=1000000"));
+    RunResult result = run_pretrain("run", RESUME_NEVER,
+                                    OVERRIDES("train.hours=0.0004", "train.log_every=1000000"));
     CHECK_MSG(result.code == 0, "%s", result.msg);
     Bytes metrics = run_file("run", "metrics.jsonl");
     char *at = strstr((char *)metrics.data, "\"elapsed_s\":");
@@ -224,7 +248,8 @@ static void test_hours_end_in_time(void) {
 
 static void test_without_held_out_text(void) {
     corpus_write(LINES);
-    RunResult result = run_pretrain("run", RESUME_NEVER, OVERRIDES("data.valid=[]", "train.eval_every=5"));
+    RunResult result =
+        run_pretrain("run", RESUME_NEVER, OVERRIDES("data.valid=[]", "train.eval_every=5"));
     CHECK_MSG(result.code == 0, "%s", result.msg);
     char *metrics = run_metrics("run");
     CHECK(!strstr(metrics, "valid_loss"));
@@ -235,23 +260,28 @@ static void test_without_held_out_text(void) {
 /* Only `keep` step files stay; best.ckpt is the one whose loss was the lowest logged. */
 static void test_files_of_a_run(void) {
     corpus_write(LINES);
-    RunResult result = run_pretrain("run", RESUME_NEVER, OVERRIDES("train.steps=50", "checkpoint.every=8", "checkpoint.keep=2",
-                                                                   "train.eval_every=5", "optimizer.lr=0.3",
-                                                                   "schedule.decay=constant", "schedule.warmup=0.5"));
+    RunResult result = run_pretrain(
+        "run", RESUME_NEVER,
+        OVERRIDES("train.steps=50", "checkpoint.every=8", "checkpoint.keep=2", "train.eval_every=5",
+                  "optimizer.lr=0.3", "schedule.decay=constant", "schedule.warmup=0.5"));
     CHECK_MSG(result.code == 0, "%s", result.msg);
-    static const char *const there[] = {"config.yaml", "log.txt", "metrics.jsonl", "last.ckpt", "best.ckpt", "step-00000048.ckpt",
+    static const char *const there[] = {"config.yaml",       "log.txt",   "metrics.jsonl",
+                                        "last.ckpt",         "best.ckpt", "step-00000048.ckpt",
                                         "step-00000040.ckpt"};
     for (size_t i = 0; i < sizeof there / sizeof there[0]; i++)
         CHECK_MSG(io_is_file(run_path("run", there[i])), "no %s", there[i]);
     CHECK(!io_is_file(run_path("run", "step-00000032.ckpt")));
     char *metrics = run_metrics("run");
     double best = INFINITY;
-    for (char *p = metrics; (p = strstr(p, "\"valid_loss\":")) != NULL; p++) best = fmin(best, strtod(p + 13, NULL));
+    for (char *p = metrics; (p = strstr(p, "\"valid_loss\":")) != NULL; p++)
+        best = fmin(best, strtod(p + 13, NULL));
     Checkpoint checkpoint;
     Err err = {0};
     REQUIRE(checkpoint_open(&checkpoint, run_path("run", "best.ckpt"), &err));
-    CHECK(checkpoint.state.best_valid_loss == best && checkpoint.state.best_step == checkpoint.state.step);
-    CHECK(checkpoint.state.step < 50); /* at that rate the loss rises again, or the test would show nothing */
+    CHECK(checkpoint.state.best_valid_loss == best &&
+          checkpoint.state.best_step == checkpoint.state.step);
+    CHECK(checkpoint.state.step <
+          50); /* at that rate the loss rises again, or the test would show nothing */
     CHECK_STR(checkpoint.kind, "weights");
     checkpoint_close(&checkpoint);
     free(metrics);
@@ -260,8 +290,9 @@ static void test_files_of_a_run(void) {
 /* More memory than there is: refused before anything is allocated, with the numbers. */
 static void test_too_large_is_refused(void) {
     corpus_write(LINES);
-    RunResult result = run_pretrain("run", RESUME_NEVER, OVERRIDES("model.width=16384", "model.ffn=65536", "model.layers=64",
-                                                                   "train.batch=1"));
+    RunResult result = run_pretrain(
+        "run", RESUME_NEVER,
+        OVERRIDES("model.width=16384", "model.ffn=65536", "model.layers=64", "train.batch=1"));
     CHECK_MSG(result.code == ERR_FAILED, "exit code %d: %s", result.code, result.msg);
     CHECK_STR_CONTAINS(result.msg, "MiB are available");
     CHECK(!io_is_file(run_path("run", "metrics.jsonl")));
@@ -278,7 +309,8 @@ static size_t check_files_valid(const char *run) {
         if (length < 5 || strcmp(e->d_name + length - 5, ".ckpt") != 0) continue;
         Err err = {0};
         Checkpoint c;
-        bool ok = checkpoint_open(&c, run_path(run, e->d_name), &err) && checkpoint_verify(&c, &err);
+        bool ok =
+            checkpoint_open(&c, run_path(run, e->d_name), &err) && checkpoint_verify(&c, &err);
         CHECK_MSG(ok, "%s", err.msg);
         checkpoint_close(&c);
         count++;
@@ -291,15 +323,18 @@ static size_t check_files_valid(const char *run) {
 static void test_kill_while_saving(void) {
     const char *text = getenv("TEST_KILLS");
     size_t kills = text && *text ? (size_t)strtoul(text, NULL, 10) : 15;
-    const char *const *o = OVERRIDES("train.steps=1000000", "checkpoint.every=1", "checkpoint.keep=2", "train.eval_every=3",
-                                     "model.width=64", "model.ffn=256");
+    const char *const *o =
+        OVERRIDES("train.steps=1000000", "checkpoint.every=1", "checkpoint.keep=2",
+                  "train.eval_every=3", "model.width=64", "model.ffn=256");
     corpus_write(LINES);
-    CHECK_INT(run_pretrain("prepared", RESUME_NEVER, OVERRIDES("train.steps=1")).code, 0); /* the tokenizer is there from here on */
+    CHECK_INT(run_pretrain("prepared", RESUME_NEVER, OVERRIDES("train.steps=1")).code,
+              0); /* the tokenizer is there from here on */
     uint64_t key = rng_key(test_seed(), RNG_TEST, 77, (uint64_t)time(NULL)), last_step = 0;
     log_quiet(true);
     for (size_t i = 0; i < kills; i++) {
         pid_t pid = run_start("run", RESUME_AUTO, o);
-        /* from its first new step on it saves without a pause; every fourth is killed at any moment of its start instead */
+        /* from its first new step on it saves without a pause; every fourth is killed at any moment
+         * of its start instead */
         uint64_t wait_us = rng_below(key, i, i % 4 ? 60000 : 100000);
         if (i % 4) CHECK(run_wait_lines(pid, "run", (size_t)last_step + 2));
         nanosleep(&(struct timespec){0, (long)wait_us * 1000}, NULL);
@@ -310,14 +345,16 @@ static void test_kill_while_saving(void) {
         Err err = {0};
         char *path = NULL;
         Checkpoint c;
-        if (!CHECK_MSG(checkpoint_find_newest(&path, test_temp_path("run"), &err), "%s", err.msg)) break;
+        if (!CHECK_MSG(checkpoint_find_newest(&path, test_temp_path("run"), &err), "%s", err.msg))
+            break;
         REQUIRE(checkpoint_open(&c, path, &err));
         CHECK(c.state.step >= last_step); /* nothing that was saved is lost */
         last_step = c.state.step;
         checkpoint_close(&c);
         free(path);
     }
-    CHECK_MSG(last_step > kills / 2, "only %llu steps were saved in %zu runs: nothing was tested", (unsigned long long)last_step, kills);
+    CHECK_MSG(last_step > kills / 2, "only %llu steps were saved in %zu runs: nothing was tested",
+              (unsigned long long)last_step, kills);
 }
 
 /* No half file stays behind, under whatever name, and the one before the failure loads. */
@@ -326,7 +363,8 @@ static void check_survives(const char *run, const char *message, RunResult resul
     CHECK_STR_CONTAINS(result.msg, message);
     CHECK(check_files_valid(run) > 0);
     DIR *dir = opendir(test_temp_path(run));
-    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) CHECK_MSG(!strstr(e->d_name, ".tmp."), "%s was left", e->d_name);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;)
+        CHECK_MSG(!strstr(e->d_name, ".tmp."), "%s was left", e->d_name);
     if (dir) closedir(dir);
     Err err = {0};
     char *path = NULL;
@@ -335,8 +373,8 @@ static void check_survives(const char *run, const char *message, RunResult resul
     free(path);
 }
 
-/* A limit on the size of files stands for the full disk where none can be mounted: the run continues from a good checkpoint and
- * cannot write the next. */
+/* A limit on the size of files stands for the full disk where none can be mounted: the run
+ * continues from a good checkpoint and cannot write the next. */
 static void test_write_fails(void) {
     const char *const *o = OVERRIDES("train.steps=100000", "checkpoint.every=1");
     corpus_write(LINES);
@@ -363,10 +401,11 @@ static void test_disk_full(void) {
     corpus_write(LINES);
     CHECK_INT(run_pretrain("prepared", RESUME_NEVER, OVERRIDES("train.steps=1")).code, 0);
     REQUIRE(io_make_dirs(test_temp_path("run"), NULL));
-    if (mount("linformer-test", test_temp_path("run"), "tmpfs", 0, "size=50m") != 0) test_skip("no tmpfs: needs root");
+    if (mount("linformer-test", test_temp_path("run"), "tmpfs", 0, "size=50m") != 0)
+        test_skip("no tmpfs: needs root");
     /* some 11 MB a checkpoint, none removed */
-    const char *const *o = OVERRIDES("train.steps=60", "checkpoint.every=1", "checkpoint.keep=0", "model.width=256",
-                                     "model.ffn=1024", "train.batch=1");
+    const char *const *o = OVERRIDES("train.steps=60", "checkpoint.every=1", "checkpoint.keep=0",
+                                     "model.width=256", "model.ffn=1024", "train.batch=1");
     check_survives("run", "No space left", run_pretrain("run", RESUME_NEVER, o));
     umount2(test_temp_path("run"), MNT_DETACH);
 }

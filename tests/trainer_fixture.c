@@ -31,7 +31,8 @@ static void write_text(const char *name, size_t lines, uint64_t key) {
     FILE *file = fopen(test_temp_path(name), "w");
     REQUIRE(file);
     for (size_t i = 0; i < lines; i++) {
-        for (size_t w = 0; w < 4; w++) fprintf(file, "%s%s", words[w][rng_below(key, 4 * i + w, 6)], w < 3 ? " " : ".\n");
+        for (size_t w = 0; w < 4; w++)
+            fprintf(file, "%s%s", words[w][rng_below(key, 4 * i + w, 6)], w < 3 ? " " : ".\n");
         if (i % 10 == 9) fputc('\n', file);
     }
     REQUIRE(fclose(file) == 0);
@@ -50,8 +51,10 @@ void run_config(Config *out, const char *run, const char *const *overrides) {
     size_t count = 1;
     Err err = {0};
     snprintf(run_override, sizeof run_override, "run=%s", test_temp_path(run));
-    for (; overrides && overrides[count - 1] && count < 32; count++) all[count] = overrides[count - 1];
-    if (!config_load(out, test_temp_path("run.yaml"), all, count, &err) || !config_resolve_data(out, &err)) {
+    for (; overrides && overrides[count - 1] && count < 32; count++)
+        all[count] = overrides[count - 1];
+    if (!config_load(out, test_temp_path("run.yaml"), all, count, &err) ||
+        !config_resolve_data(out, &err)) {
         test_fail(__FILE__, __LINE__, "%s", err.msg);
         test_end();
     }
@@ -93,7 +96,8 @@ RunResult run_wait(pid_t pid) {
     if (!WIFEXITED(status)) return result;
     result.code = WEXITSTATUS(status);
     if (io_read_file(&message, test_temp_path("message"), sizeof result.msg, NULL)) {
-        snprintf(result.msg, sizeof result.msg, "%s", message.data ? (const char *)message.data : "");
+        snprintf(result.msg, sizeof result.msg, "%s",
+                 message.data ? (const char *)message.data : "");
         io_bytes_free(&message);
     }
     return result;
@@ -117,7 +121,8 @@ bool run_wait_lines(pid_t pid, const char *run, size_t lines) {
     for (int i = 0; i < 60000; i++) {
         if (count_lines(run_path(run, "metrics.jsonl")) >= lines) return true;
         siginfo_t info = {0};
-        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid) return false;
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid)
+            return false;
         nanosleep(&pause, NULL);
     }
     return false;
@@ -157,7 +162,8 @@ void check_runs_equal(const char *a, const char *b) {
     char *metrics_a = run_metrics(a), *metrics_b = run_metrics(b);
     CHECK_STR(metrics_b, metrics_a);
     Bytes file_a = run_file(a, "last.ckpt"), file_b = run_file(b, "last.ckpt");
-    CHECK_MSG(file_a.size == file_b.size && !memcmp(file_a.data, file_b.data, file_a.size), "last.ckpt of %s and %s differ", a, b);
+    CHECK_MSG(file_a.size == file_b.size && !memcmp(file_a.data, file_b.data, file_a.size),
+              "last.ckpt of %s and %s differ", a, b);
     io_bytes_free(&file_a);
     io_bytes_free(&file_b);
     free(metrics_a);

@@ -1,4 +1,5 @@
-/* Small pretraining runs for tests: a generated corpus, configurations, and runs in processes of their own. */
+/* Small pretraining runs for tests: a generated corpus, configurations, and runs in processes of
+ * their own. */
 #ifndef TRAINER_FIXTURE_H
 #define TRAINER_FIXTURE_H
 
@@ -10,11 +11,13 @@
 #include "io.h"
 #include "trainer.h"
 
-/* Writes train.txt and valid.txt to the test's temporary folder: sentences of a small grammar, `lines` of them for training. */
+/* Writes train.txt and valid.txt to the test's temporary folder: sentences of a small grammar,
+ * `lines` of them for training. */
 void corpus_write(size_t lines);
 
-/* A configuration on that corpus with outputs in the temporary folder's `run`: one layer of width 16, n 24, k 6, batch 8, one
- * thread, 360 pieces; then the overrides (NULL at the end).  Ends the test if they do not load. */
+/* A configuration on that corpus with outputs in the temporary folder's `run`: one layer of width
+ * 16, n 24, k 6, batch 8, one thread, 360 pieces; then the overrides (NULL at the end).  Ends the
+ * test if they do not load. */
 void run_config(Config *out, const char *run, const char *const *overrides);
 
 /* What a run came to. */
@@ -23,14 +26,15 @@ typedef struct RunResult {
     char msg[1024]; /* the Err's message */
 } RunResult;
 
-/* trainer_pretrain in a child process.  The parent stays free of OpenMP, so that more can follow. */
+/* trainer_pretrain in a child process.  The parent stays free of OpenMP: more can follow. */
 RunResult run_pretrain(const char *run, ResumeMode resume, const char *const *overrides);
 
 /* The same, not waited for; run_wait ends it. */
 pid_t run_start(const char *run, ResumeMode resume, const char *const *overrides);
 RunResult run_wait(pid_t pid);
 
-/* Waits until metrics.jsonl of the run has `lines` lines; false after 60 seconds or when the process ended. */
+/* Waits until metrics.jsonl of the run has `lines` lines; false after 60 seconds or when the
+ * process ended. */
 bool run_wait_lines(pid_t pid, const char *run, size_t lines);
 
 /* Content of a file of the run; ends the test if there is none. */

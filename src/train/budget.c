@@ -22,8 +22,10 @@ static double share(double part, double whole) {
 Budget budget_create(const TrainConfig *config, size_t dataset_sequences) {
     Budget budget = {.unit = config->budget_unit, .amount = config->budget, .batch = config->batch};
     if (budget.unit == BUDGET_EPOCHS) budget.amount *= (double)dataset_sequences;
-    if (budget.unit == BUDGET_HOURS) budget.amount *= SECONDS_PER_HOUR;
-    else budget.amount = fmax(1, round(budget.amount));
+    if (budget.unit == BUDGET_HOURS)
+        budget.amount *= SECONDS_PER_HOUR;
+    else
+        budget.amount = fmax(1, round(budget.amount));
     return budget;
 }
 

@@ -38,7 +38,8 @@ static void candidates_free(Candidates *list) {
     *list = (Candidates){0};
 }
 
-static bool candidates_add(Candidates *list, const char *dir, const char *name, uint64_t step, bool last) {
+static bool candidates_add(Candidates *list, const char *dir, const char *name, uint64_t step,
+                           bool last) {
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 16;
         Candidate *items = realloc(list->items, capacity * sizeof *items);
@@ -61,7 +62,8 @@ static int newer_first(const void *a, const void *b) {
     return (int)y->last - (int)x->last;
 }
 
-/* Checkpoint files of the folder by name, newest first (last.ckpt, whose name tells no step, before all). False without memory. */
+/* Checkpoint files of the folder by name, newest first (last.ckpt, whose name tells no step, before
+ * all). False without memory. */
 static bool candidates_list(Candidates *out, const char *dir) {
     *out = (Candidates){0};
     DIR *d = opendir(dir);
@@ -70,7 +72,8 @@ static bool candidates_list(Candidates *out, const char *dir) {
     for (struct dirent *e; ok && (e = readdir(d)) != NULL;) {
         uint64_t step = UINT64_MAX;
         bool last = !strcmp(e->d_name, LAST);
-        if (last || name_step(&step, e->d_name)) ok = candidates_add(out, dir, e->d_name, step, last);
+        if (last || name_step(&step, e->d_name))
+            ok = candidates_add(out, dir, e->d_name, step, last);
     }
     closedir(d);
     if (out->count > 1) qsort(out->items, out->count, sizeof *out->items, newer_first);
@@ -85,7 +88,8 @@ bool checkpoint_any(const char *run_dir) {
     return any;
 }
 
-/* True if training can go on from the file: every byte is verified.  *step from its header; a warning says why not. */
+/* True if training can go on from the file: every byte is verified.  *step from its header; a
+ * warning says why not. */
 static bool is_usable(const char *path, uint64_t *step) {
     Err err = {0};
     Checkpoint checkpoint;
@@ -94,7 +98,8 @@ static bool is_usable(const char *path, uint64_t *step) {
         *step = checkpoint.state.step;
         ok = checkpoint_verify(&checkpoint, &err);
         if (ok && checkpoint.moments == 0) {
-            ok = err_set(&err, ERR_FAILED, "%s: holds weights only, training cannot go on from it", path);
+            ok = err_set(&err, ERR_FAILED, "%s: holds weights only, training cannot go on from it",
+                         path);
         }
         checkpoint_close(&checkpoint);
     }
@@ -112,7 +117,8 @@ bool checkpoint_find_newest(char **path, const char *run_dir, Err *err) {
     }
     for (size_t i = 0; i < list.count; i++) {
         Candidate *c = &list.items[i];
-        /* a step file older than the best so far need not be read; last.ckpt comes first and may be the older one */
+        /* a step file older than the best so far need not be read; last.ckpt comes first and may be
+         * the older one */
         if (best && !c->last && c->step <= best->step) continue;
         if (is_usable(c->path, &c->step) && (!best || c->step > best->step)) best = c;
     }
@@ -120,7 +126,9 @@ bool checkpoint_find_newest(char **path, const char *run_dir, Err *err) {
         *path = list.items[best - list.items].path;
         list.items[best - list.items].path = NULL;
     } else if (list.count) {
-        err_set(err, ERR_FAILED, "%s: none of its %zu checkpoint files is valid; to start afresh, move them away or give another `run`",
+        err_set(err, ERR_FAILED,
+                "%s: none of its %zu checkpoint files is valid; to start afresh, move them away or "
+                "give another `run`",
                 run_dir, list.count);
     } else {
         err_set(err, ERR_FAILED, "%s: no checkpoint (last.ckpt or step-*.ckpt)", run_dir);

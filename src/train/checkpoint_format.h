@@ -12,8 +12,8 @@
 
 enum {
     CKPT_VERSION = 1,
-    CKPT_FIXED = 32,         /* bytes before the JSON header */
-    CKPT_HASH_FROM = 24,     /* the header checksum covers from here to the header's end */
+    CKPT_FIXED = 32,     /* bytes before the JSON header */
+    CKPT_HASH_FROM = 24, /* the header checksum covers from here to the header's end */
     CKPT_ALIGN = 64,
     CKPT_MAX_HEADER = 1 << 24,
     CKPT_MAGIC_SIZE = 8
@@ -27,10 +27,12 @@ extern const unsigned char checkpoint_magic[CKPT_MAGIC_SIZE];
 #define CKPT_DTYPE "F32"
 #endif
 
-/* The tensor table a file must have: weights, `moments` moment blocks, tokenizer; checksums 0.  *out malloc'd.  *data_bytes:
- * length of the data section.  Fails when sizes overflow or memory ends. */
-bool checkpoint_entries_create(CheckpointEntry **out, size_t *count, uint64_t *data_bytes, const ParamTable *table,
-                               size_t moments, size_t tokenizer_bytes, Err *err);
+/* The tensor table a file must have: weights, `moments` moment blocks, tokenizer; checksums 0.
+ * *out malloc'd.  *data_bytes: length of the data section.  Fails when sizes overflow or memory
+ * ends. */
+bool checkpoint_entries_create(CheckpointEntry **out, size_t *count, uint64_t *data_bytes,
+                               const ParamTable *table, size_t moments, size_t tokenizer_bytes,
+                               Err *err);
 
 /* Rounds up to CKPT_ALIGN. */
 static inline uint64_t checkpoint_align(uint64_t offset) {
@@ -38,9 +40,11 @@ static inline uint64_t checkpoint_align(uint64_t offset) {
 }
 
 /* The JSON header as text; malloc'd, NULL without memory. */
-char *checkpoint_header_write(const CheckpointContent *content, const CheckpointEntry *entries, size_t count);
+char *checkpoint_header_write(const CheckpointContent *content, const CheckpointEntry *entries,
+                              size_t count);
 
-/* Fills kind, config, state, table, moments, tokenizer_hash and entries from `size` bytes of JSON. */
-bool checkpoint_header_parse(Checkpoint *out, uint64_t *data_bytes, const char *json, size_t size, Err *err);
+/* Fills kind, config, state, table, moments, tokenizer_hash and entries from the JSON. */
+bool checkpoint_header_parse(Checkpoint *out, uint64_t *data_bytes, const char *json, size_t size,
+                             Err *err);
 
 #endif

@@ -8,7 +8,8 @@
 #include "checkpoint_format.h"
 #include "optimizer.h"
 
-static const double LARGEST_COUNT = 9007199254740992; /* 2^53: above it JSON numbers skip integers */
+static const double LARGEST_COUNT =
+    9007199254740992; /* 2^53: above it JSON numbers skip integers */
 
 /* ---- writing */
 
@@ -18,7 +19,8 @@ static bool add_count(cJSON *object, const char *name, uint64_t value) {
     return cJSON_AddRawToObject(object, name, text) != NULL;
 }
 
-/* 17 digits bring every double back bit by bit; cJSON's own printing stops at 15 where it finds the result close enough. */
+/* 17 digits bring every double back bit by bit; cJSON's own printing stops at 15 where it finds the
+ * result close enough. */
 static bool add_real(cJSON *object, const char *name, double value) {
     char text[40];
     if (!isfinite(value)) return cJSON_AddNullToObject(object, name) != NULL;
@@ -32,7 +34,8 @@ static bool add_hash(cJSON *object, const char *name, uint64_t hash) {
     return cJSON_AddStringToObject(object, name, text) != NULL;
 }
 
-/* The configuration without the folder of the run: a run that is moved, or repeated elsewhere, writes the same bytes. */
+/* The configuration without the folder of the run: a run that is moved, or repeated elsewhere,
+ * writes the same bytes. */
 static bool add_config(cJSON *object, const Config *config) {
     static char here[] = ".";
     Config copy = *config;
@@ -48,14 +51,18 @@ static bool add_state(cJSON *object, const Config *config, const TrainState *sta
     double elapsed = config->train.budget_unit == BUDGET_HOURS ? state->elapsed_s : 0;
     return s && add_count(s, "step", state->step) && add_count(s, "sample", state->sample) &&
            add_count(s, "tokens", state->tokens) && add_real(s, "elapsed_s", elapsed) &&
-           add_real(s, "best_valid_loss", state->best_valid_loss) && add_count(s, "best_step", state->best_step) &&
-           add_real(s, "window_loss", state->window_loss) && add_count(s, "window_masked", state->window_masked) &&
-           add_hash(s, "data_hash", state->data_hash) && add_count(s, "dataset_sequences", state->dataset_sequences);
+           add_real(s, "best_valid_loss", state->best_valid_loss) &&
+           add_count(s, "best_step", state->best_step) &&
+           add_real(s, "window_loss", state->window_loss) &&
+           add_count(s, "window_masked", state->window_masked) &&
+           add_hash(s, "data_hash", state->data_hash) &&
+           add_count(s, "dataset_sequences", state->dataset_sequences);
 }
 
 static bool add_entry(cJSON *array, const CheckpointEntry *entry) {
     cJSON *e = cJSON_CreateObject(), *shape = NULL;
-    bool ok = e && cJSON_AddStringToObject(e, "name", entry->name) && cJSON_AddStringToObject(e, "dtype", entry->dtype);
+    bool ok = e && cJSON_AddStringToObject(e, "name", entry->name) &&
+              cJSON_AddStringToObject(e, "dtype", entry->dtype);
     char text[32];
     ok = ok && (shape = cJSON_AddArrayToObject(e, "shape")) != NULL;
     for (int d = 0; ok && d < (entry->cols ? 2 : 1); d++) {
@@ -72,12 +79,15 @@ static bool add_entry(cJSON *array, const CheckpointEntry *entry) {
     return true;
 }
 
-char *checkpoint_header_write(const CheckpointContent *content, const CheckpointEntry *entries, size_t count) {
+char *checkpoint_header_write(const CheckpointContent *content, const CheckpointEntry *entries,
+                              size_t count) {
     char *text = NULL;
     cJSON *header = cJSON_CreateObject(), *tensors = NULL;
-    bool ok = header && cJSON_AddStringToObject(header, "kind", content->kind) && add_config(header, content->config) &&
+    bool ok = header && cJSON_AddStringToObject(header, "kind", content->kind) &&
+              add_config(header, content->config) &&
               add_count(header, "vocab", content->config->model.vocab) &&
-              add_hash(header, "tokenizer_hash", io_hash(content->tokenizer.data, content->tokenizer.size)) &&
+              add_hash(header, "tokenizer_hash",
+                       io_hash(content->tokenizer.data, content->tokenizer.size)) &&
               add_state(header, content->config, content->state) &&
               (tensors = cJSON_AddArrayToObject(header, "tensors")) != NULL;
     for (size_t i = 0; ok && i < count; i++) ok = add_entry(tensors, &entries[i]);
@@ -91,7 +101,8 @@ char *checkpoint_header_write(const CheckpointContent *content, const Checkpoint
 /* The object has exactly the named members: none unknown, none missing, none twice. */
 static bool has_members(const cJSON *object, const char *what, const char *const *names, Err *err) {
     int wanted = 0;
-    if (!cJSON_IsObject(object)) return err_set(err, ERR_FAILED, "header: %s is not an object", what);
+    if (!cJSON_IsObject(object))
+        return err_set(err, ERR_FAILED, "header: %s is not an object", what);
     for (; names[wanted]; wanted++) {
         if (!cJSON_GetObjectItemCaseSensitive(object, names[wanted])) {
             return err_set(err, ERR_FAILED, "header: %s has no member \"%s\"", what, names[wanted]);
@@ -99,7 +110,9 @@ static bool has_members(const cJSON *object, const char *what, const char *const
     }
     int found = cJSON_GetArraySize(object);
     if (found == wanted) return true;
-    return err_set(err, ERR_FAILED, "header: %s has %d members, wanted %d: one is unknown or there twice", what, found, wanted);
+    return err_set(err, ERR_FAILED,
+                   "header: %s has %d members, wanted %d: one is unknown or there twice", what,
+                   found, wanted);
 }
 
 static const char *get_text(const cJSON *object, const char *name, Err *err) {
@@ -118,7 +131,8 @@ static bool count_value(uint64_t *out, const cJSON *item) {
 
 static bool get_count(uint64_t *out, const cJSON *object, const char *name, Err *err) {
     if (count_value(out, cJSON_GetObjectItemCaseSensitive(object, name))) return true;
-    return err_set(err, ERR_FAILED, "header: \"%s\" is not a count, wanted a whole number below 2^53", name);
+    return err_set(err, ERR_FAILED,
+                   "header: \"%s\" is not a count, wanted a whole number below 2^53", name);
 }
 
 static bool get_real(double *out, const cJSON *object, const char *name, Err *err) {
@@ -141,17 +155,22 @@ static bool get_hash(uint64_t *out, const cJSON *object, const char *name, Err *
 }
 
 static bool parse_state(TrainState *out, const cJSON *state, Err *err) {
-    static const char *const names[] = {"step", "sample", "tokens", "elapsed_s", "best_valid_loss", "best_step", "window_loss",
-                                        "window_masked", "data_hash", "dataset_sequences", NULL};
+    static const char *const names[] = {
+        "step",      "sample",      "tokens",        "elapsed_s", "best_valid_loss",
+        "best_step", "window_loss", "window_masked", "data_hash", "dataset_sequences",
+        NULL};
     if (!has_members(state, "state", names, err)) return false;
     out->best_valid_loss = INFINITY;
     if (!cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(state, "best_valid_loss")) &&
         !get_real(&out->best_valid_loss, state, "best_valid_loss", err)) {
         return false;
     }
-    return get_count(&out->step, state, "step", err) && get_count(&out->sample, state, "sample", err) &&
-           get_count(&out->tokens, state, "tokens", err) && get_real(&out->elapsed_s, state, "elapsed_s", err) &&
-           get_count(&out->best_step, state, "best_step", err) && get_real(&out->window_loss, state, "window_loss", err) &&
+    return get_count(&out->step, state, "step", err) &&
+           get_count(&out->sample, state, "sample", err) &&
+           get_count(&out->tokens, state, "tokens", err) &&
+           get_real(&out->elapsed_s, state, "elapsed_s", err) &&
+           get_count(&out->best_step, state, "best_step", err) &&
+           get_real(&out->window_loss, state, "window_loss", err) &&
            get_count(&out->window_masked, state, "window_masked", err) &&
            get_hash(&out->data_hash, state, "data_hash", err) &&
            get_count(&out->dataset_sequences, state, "dataset_sequences", err);
@@ -174,7 +193,9 @@ static bool parse_kind(Checkpoint *out, const cJSON *header, Err *err) {
     if (!strcmp(kind, "pretrain")) {
         out->moments = optimizer_moments(&out->config.optimizer);
     } else if (strcmp(kind, "weights") != 0) {
-        return err_set(err, ERR_FAILED, "header: kind \"%s\", this program knows \"pretrain\" and \"weights\"", kind);
+        return err_set(err, ERR_FAILED,
+                       "header: kind \"%s\", this program knows \"pretrain\" and \"weights\"",
+                       kind);
     }
     out->kind = malloc(strlen(kind) + 1);
     if (!out->kind) return err_set(err, ERR_FAILED, "no memory");
@@ -183,46 +204,56 @@ static bool parse_kind(Checkpoint *out, const cJSON *header, Err *err) {
 }
 
 static void format_shape(char *buf, size_t size, uint64_t rows, uint64_t cols) {
-    if (cols) snprintf(buf, size, "%" PRIu64 " x %" PRIu64, rows, cols);
-    else snprintf(buf, size, "%" PRIu64, rows);
+    if (cols)
+        snprintf(buf, size, "%" PRIu64 " x %" PRIu64, rows, cols);
+    else
+        snprintf(buf, size, "%" PRIu64, rows);
 }
 
 static bool parse_shape(uint64_t *rows, uint64_t *cols, const cJSON *entry) {
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
     int dims = cJSON_GetArraySize(shape);
     *cols = 0;
-    if (!cJSON_IsArray(shape) || dims < 1 || dims > 2 || !count_value(rows, shape->child)) return false;
+    if (!cJSON_IsArray(shape) || dims < 1 || dims > 2 || !count_value(rows, shape->child))
+        return false;
     return dims == 1 || (count_value(cols, shape->child->next) && *cols > 0);
 }
 
-/* One entry of the file's table against what the model's config asks for; takes over its checksum. */
+/* One entry of the file's table against what the model asks for; takes over its checksum. */
 static bool check_entry(CheckpointEntry *wanted, const cJSON *entry, Err *err) {
     static const char *const names[] = {"name", "dtype", "shape", "offset", "bytes", "xxh3", NULL};
     if (!has_members(entry, "a tensor", names, err)) return false;
     const char *name = get_text(entry, "name", err), *dtype = get_text(entry, "dtype", err);
     if (!name || !dtype) return false;
     if (strcmp(name, wanted->name) != 0) {
-        return err_set(err, ERR_FAILED, "tensor \"%.55s\" where the model of its config has \"%s\"", name, wanted->name);
+        return err_set(err, ERR_FAILED, "tensor \"%.55s\" where the model of its config has \"%s\"",
+                       name, wanted->name);
     }
     if (strcmp(dtype, wanted->dtype) != 0) {
-        return err_set(err, ERR_FAILED, "tensor %s has type %.8s, this build reads %s%s", name, dtype, wanted->dtype,
-                       !strcmp(dtype, "F32") || !strcmp(dtype, "F64") ? ": use the build that wrote it" : "");
+        return err_set(
+            err, ERR_FAILED, "tensor %s has type %.8s, this build reads %s%s", name, dtype,
+            wanted->dtype,
+            !strcmp(dtype, "F32") || !strcmp(dtype, "F64") ? ": use the build that wrote it" : "");
     }
     uint64_t rows = 0, cols = 0, offset = 0, bytes = 0;
     if (!parse_shape(&rows, &cols, entry)) {
-        return err_set(err, ERR_FAILED, "tensor %s: shape is not a list of one or two counts", name);
+        return err_set(err, ERR_FAILED, "tensor %s: shape is not a list of one or two counts",
+                       name);
     }
     if (rows != wanted->rows || cols != wanted->cols) {
         char found[48], want[48];
         format_shape(found, sizeof found, rows, cols);
         format_shape(want, sizeof want, wanted->rows, wanted->cols);
-        return err_set(err, ERR_FAILED, "tensor %s has shape %s, the model of its config wants %s", name, found, want);
+        return err_set(err, ERR_FAILED, "tensor %s has shape %s, the model of its config wants %s",
+                       name, found, want);
     }
     if (!get_count(&offset, entry, "offset", err) || !get_count(&bytes, entry, "bytes", err)) {
         return err_context(err, "tensor %s", name);
     }
     if (offset != wanted->offset || bytes != wanted->bytes) {
-        return err_set(err, ERR_FAILED, "tensor %s: %" PRIu64 " bytes at offset %" PRIu64 ", wanted %" PRIu64 " at %" PRIu64,
+        return err_set(err, ERR_FAILED,
+                       "tensor %s: %" PRIu64 " bytes at offset %" PRIu64 ", wanted %" PRIu64
+                       " at %" PRIu64,
                        name, bytes, offset, wanted->bytes, wanted->offset);
     }
     return get_hash(&wanted->checksum, entry, "xxh3", err) || err_context(err, "tensor %s", name);
@@ -238,15 +269,17 @@ static bool tokenizer_size(size_t *out, const cJSON *tensors, int count, Err *er
 }
 
 static bool parse_tensors(Checkpoint *out, uint64_t *data_bytes, const cJSON *tensors, Err *err) {
-    if (!cJSON_IsArray(tensors)) return err_set(err, ERR_FAILED, "header: \"tensors\" is not a list");
+    if (!cJSON_IsArray(tensors))
+        return err_set(err, ERR_FAILED, "header: \"tensors\" is not a list");
     int found = cJSON_GetArraySize(tensors);
     size_t wanted = out->table.count * (1 + out->moments) + 1, tokenizer_bytes = 0;
     if (found < 0 || (size_t)found != wanted) {
-        return err_set(err, ERR_FAILED, "%d tensors, the model of its config has %zu", found, wanted);
+        return err_set(err, ERR_FAILED, "%d tensors, the model of its config has %zu", found,
+                       wanted);
     }
     if (!tokenizer_size(&tokenizer_bytes, tensors, found, err)) return false;
-    if (!checkpoint_entries_create(&out->entries, &out->entry_count, data_bytes, &out->table, out->moments, tokenizer_bytes,
-                                   err)) {
+    if (!checkpoint_entries_create(&out->entries, &out->entry_count, data_bytes, &out->table,
+                                   out->moments, tokenizer_bytes, err)) {
         return false;
     }
     size_t i = 0;
@@ -256,18 +289,22 @@ static bool parse_tensors(Checkpoint *out, uint64_t *data_bytes, const cJSON *te
     return true;
 }
 
-bool checkpoint_header_parse(Checkpoint *out, uint64_t *data_bytes, const char *json, size_t size, Err *err) {
-    static const char *const names[] = {"kind", "config", "vocab", "tokenizer_hash", "state", "tensors", NULL};
+bool checkpoint_header_parse(Checkpoint *out, uint64_t *data_bytes, const char *json, size_t size,
+                             Err *err) {
+    static const char *const names[] = {"kind",  "config",  "vocab", "tokenizer_hash",
+                                        "state", "tensors", NULL};
     const char *end = NULL;
     cJSON *header = cJSON_ParseWithLengthOpts(json, size, &end, false);
     bool ok = false;
     if (!header || end != json + size) {
-        err_set(err, ERR_FAILED, "header: not JSON at byte %zu of %zu", end ? (size_t)(end - json) : 0, size);
+        err_set(err, ERR_FAILED, "header: not JSON at byte %zu of %zu",
+                end ? (size_t)(end - json) : 0, size);
     } else if (has_members(header, "the header", names, err)) {
         ok = parse_config(out, header, err) && parse_kind(out, header, err) &&
              get_hash(&out->tokenizer_hash, header, "tokenizer_hash", err) &&
              parse_state(&out->state, cJSON_GetObjectItemCaseSensitive(header, "state"), err) &&
-             parse_tensors(out, data_bytes, cJSON_GetObjectItemCaseSensitive(header, "tensors"), err);
+             parse_tensors(out, data_bytes, cJSON_GetObjectItemCaseSensitive(header, "tensors"),
+                           err);
     }
     cJSON_Delete(header);
     return ok;

@@ -16,8 +16,9 @@ static bool entry_place(CheckpointEntry *entry, uint64_t *end, size_t elements, 
            !__builtin_add_overflow(entry->offset, entry->bytes, end);
 }
 
-bool checkpoint_entries_create(CheckpointEntry **out, size_t *count, uint64_t *data_bytes, const ParamTable *table,
-                               size_t moments, size_t tokenizer_bytes, Err *err) {
+bool checkpoint_entries_create(CheckpointEntry **out, size_t *count, uint64_t *data_bytes,
+                               const ParamTable *table, size_t moments, size_t tokenizer_bytes,
+                               Err *err) {
     static const char *const prefixes[] = {"", "adam_m.", "adam_v."};
     *count = table->count * (1 + moments) + 1;
     CheckpointEntry *entries = calloc(*count, sizeof *entries), *e = entries;
@@ -85,11 +86,13 @@ bool checkpoint_save(const char *path, const CheckpointContent *content, Err *er
     size_t count = 0, moments = (content->adam_m ? 1 : 0) + (content->adam_v ? 1 : 0);
     uint64_t data_bytes = 0;
 
-    if (!checkpoint_entries_create(&entries, &count, &data_bytes, content->table, moments, content->tokenizer.size, err)) {
+    if (!checkpoint_entries_create(&entries, &count, &data_bytes, content->table, moments,
+                                   content->tokenizer.size, err)) {
         err_context(err, "%s", path);
         goto done;
     }
-    for (size_t i = 0; i < count; i++) entries[i].checksum = io_hash(entry_data(content, i), (size_t)entries[i].bytes);
+    for (size_t i = 0; i < count; i++)
+        entries[i].checksum = io_hash(entry_data(content, i), (size_t)entries[i].bytes);
     header = checkpoint_header_write(content, entries, count);
     if (!header) {
         err_set(err, ERR_FAILED, "%s: no memory for the header", path);

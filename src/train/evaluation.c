@@ -5,8 +5,9 @@
 #include "encoder.h"
 #include "mlm_head.h"
 
-void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params, const ModelConfig *config,
-                    const Dataset *dataset, const BatchPlan *plan, size_t sequences) {
+void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params,
+                    const ModelConfig *config, const Dataset *dataset, const BatchPlan *plan,
+                    size_t sequences) {
     BatchPlan fixed = *plan;
     fixed.mask_rate = EVALUATION_MASK_RATE;
     size_t all = dataset_sequences(dataset);

@@ -6,20 +6,27 @@
 
 #include "elementwise.h"
 
+enum {
+    PARALLEL_MIN = 32768
+}; /* parameters; waking the threads for fewer costs more than it saves */
+
 /* Scalars of one AdamW update, the bias corrections folded in. */
 typedef struct AdamScalars {
     real beta1, beta2;
     real grad_scale;
-    real rate;           /* lr / (1 - b1^step) */
-    real root_scale;     /* 1 / sqrt(1 - b2^step): sqrt(vhat) = sqrt(v) * root_scale */
+    real rate;       /* lr / (1 - b1^step) */
+    real root_scale; /* 1 / sqrt(1 - b2^step): sqrt(vhat) = sqrt(v) * root_scale */
     real eps;
-    real shrink;         /* lr * weight_decay of this tensor */
+    real shrink; /* lr * weight_decay of this tensor */
 } AdamScalars;
 
-static AdamScalars adam_scalars(const OptimizerConfig *config, double lr, double grad_scale, uint64_t step) {
+static AdamScalars adam_scalars(const OptimizerConfig *config, double lr, double grad_scale,
+                                uint64_t step) {
     double b1 = config->betas[0], b2 = config->betas[1];
     return (AdamScalars){
-        .beta1 = (real)b1, .beta2 = (real)b2, .grad_scale = (real)grad_scale,
+        .beta1 = (real)b1,
+        .beta2 = (real)b2,
+        .grad_scale = (real)grad_scale,
         .rate = (real)(lr / (1 - pow(b1, (double)step))),
         .root_scale = (real)(1 / sqrt(1 - pow(b2, (double)step))),
         .eps = (real)config->eps,
@@ -27,8 +34,8 @@ static AdamScalars adam_scalars(const OptimizerConfig *config, double lr, double
 }
 
 /* Called by every thread of a team: the loop's iterations are shared out. */
-static void adamw_share(real *restrict w, real *restrict m, real *restrict v, const real *restrict g, size_t count,
-                        AdamScalars s) {
+static void adamw_share(real *restrict w, real *restrict m, real *restrict v,
+                        const real *restrict g, size_t count, AdamScalars s) {
     const real one = 1;
 #pragma omp for simd schedule(static) nowait
     for (size_t i = 0; i < count; i++) {
@@ -41,8 +48,8 @@ static void adamw_share(real *restrict w, real *restrict m, real *restrict v, co
     }
 }
 
-static void sgd_share(real *restrict w, real *restrict m, const real *restrict g, size_t count, real momentum,
-                      real grad_scale, real lr, real shrink) {
+static void sgd_share(real *restrict w, real *restrict m, const real *restrict g, size_t count,
+                      real momentum, real grad_scale, real lr, real shrink) {
 #pragma omp for simd schedule(static) nowait
     for (size_t i = 0; i < count; i++) {
         real mi = momentum * m[i] + g[i] * grad_scale;
@@ -55,23 +62,26 @@ size_t optimizer_moments(const OptimizerConfig *config) {
     return config->name == OPTIMIZER_ADAMW ? 2 : 1;
 }
 
-void optimizer_step(real *weights, real *adam_m, real *adam_v, const real *grads, const ParamTable *table,
-                    const OptimizerConfig *config, double lr, double grad_scale, uint64_t step) {
+void optimizer_step(real *weights, real *adam_m, real *adam_v, const real *grads,
+                    const ParamTable *table, const OptimizerConfig *config, double lr,
+                    double grad_scale, uint64_t step) {
     assert(step > 0);
     assert(adam_v || config->name == OPTIMIZER_SGD);
     const AdamScalars all = adam_scalars(config, lr, grad_scale, step);
-#pragma omp parallel
-    for (size_t i = 0; i < table->count; i++) { /* one team for all tensors; none waits, for they do not overlap */
+#pragma omp parallel if (table->parameters >= PARALLEL_MIN)
+    for (size_t i = 0; i < table->count;
+         i++) { /* one team for all tensors; none waits, for they do not overlap */
         const Tensor *t = &table->items[i];
         if (t->frozen) continue;
         bool decays = t->matrix || config->decay == DECAY_ALL;
         AdamScalars s = all;
         s.shrink = decays ? (real)(lr * config->weight_decay) : 0;
         if (config->name == OPTIMIZER_ADAMW) {
-            adamw_share(weights + t->offset, adam_m + t->offset, adam_v + t->offset, grads + t->offset, t->count, s);
+            adamw_share(weights + t->offset, adam_m + t->offset, adam_v + t->offset,
+                        grads + t->offset, t->count, s);
         } else {
-            sgd_share(weights + t->offset, adam_m + t->offset, grads + t->offset, t->count, (real)config->momentum,
-                      (real)grad_scale, (real)lr, s.shrink);
+            sgd_share(weights + t->offset, adam_m + t->offset, grads + t->offset, t->count,
+                      (real)config->momentum, (real)grad_scale, (real)lr, s.shrink);
         }
     }
 }

@@ -4,9 +4,14 @@
 
 #include "trainer_internal.h"
 
-/* Keys that change neither what is computed nor the course of the budget.  Text and tokenizer are compared by hash. */
+/* Keys that change neither what is computed nor the course of the budget.  Text and tokenizer are
+ * compared by hash. */
 static bool may_change(const char *path) {
-    static const char *const free_keys[] = {"run", "train.threads", "train.micro_batch", "train.log_every", "train.eval_every",
+    static const char *const free_keys[] = {"run",
+                                            "train.threads",
+                                            "train.micro_batch",
+                                            "train.log_every",
+                                            "train.eval_every",
                                             "train.eval_sequences"};
     static const char *const free_sections[] = {"data.", "tokenizer.", "checkpoint."};
     for (size_t i = 0; i < sizeof free_keys / sizeof free_keys[0]; i++) {
@@ -31,8 +36,11 @@ bool resume_check_config(const Config *stored, const Config *given, Err *err) {
         if (!was || !is) {
             ok = err_set(err, ERR_FAILED, "no memory to compare the configurations");
         } else if (strcmp(was, is) != 0) {
-            ok = err_set(err, ERR_CONFIG, "%s was %s when the run was started, now it is %s: a run continues as it began; restore the "
-                         "value, or give another `run` to start a new one", path, or_none(was), or_none(is));
+            ok = err_set(err, ERR_CONFIG,
+                         "%s was %s when the run was started, now it is %s: a run continues as it "
+                         "began; restore the "
+                         "value, or give another `run` to start a new one",
+                         path, or_none(was), or_none(is));
         }
         free(was);
         free(is);

@@ -15,20 +15,23 @@
 
 static const size_t LARGEST_FILE = (size_t)1 << 31;
 
-/* The step of a complete line (newline included) and its time; false if the line is no metrics object. */
+/* The step of a complete line (newline included) and its time; false if the line is no metrics
+ * object. */
 static bool line_step(uint64_t *step, double *elapsed_s, const char *line, size_t size) {
     const char *end = NULL;
     cJSON *object = cJSON_ParseWithLengthOpts(line, size, &end, false);
     const cJSON *s = cJSON_GetObjectItemCaseSensitive(object, "step");
     const cJSON *t = cJSON_GetObjectItemCaseSensitive(object, "elapsed_s");
-    bool ok = end == line + size - 1 && cJSON_IsNumber(s) && s->valuedouble >= 0 && s->valuedouble < 9e15;
+    bool ok =
+        end == line + size - 1 && cJSON_IsNumber(s) && s->valuedouble >= 0 && s->valuedouble < 9e15;
     if (ok) *step = (uint64_t)s->valuedouble;
     if (ok && cJSON_IsNumber(t)) *elapsed_s = t->valuedouble;
     cJSON_Delete(object);
     return ok;
 }
 
-/* Rewrites the file with the complete lines up to `step`; nothing is written where nothing is dropped. */
+/* Rewrites the file with the complete lines up to `step`; nothing is written where nothing is
+ * dropped. */
 static bool drop_lines(double *elapsed_s, const char *path, uint64_t step, Err *err) {
     Bytes old;
     if (!io_is_file(path)) return true;
@@ -48,7 +51,10 @@ static bool drop_lines(double *elapsed_s, const char *path, uint64_t step, Err *
         }
         at += size;
     }
-    if (dropped && step) log_info("metrics.jsonl: %zu lines after step %" PRIu64 " dropped, they will be written again", dropped, step);
+    if (dropped && step)
+        log_info("metrics.jsonl: %zu lines after step %" PRIu64
+                 " dropped, they will be written again",
+                 dropped, step);
     bool ok = !dropped || io_write_file(path, old.data, kept, err);
     io_bytes_free(&old);
     return ok;
@@ -64,7 +70,8 @@ bool run_log_open(RunLog *out, double *elapsed_s, const char *run_dir, uint64_t 
     bool ok = drop_lines(elapsed_s, out->path, step, err);
     if (ok) {
         out->fd = open(out->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-        ok = out->fd >= 0 || err_set(err, ERR_FAILED, "%s: cannot open: %s", out->path, strerror(errno));
+        ok = out->fd >= 0 ||
+             err_set(err, ERR_FAILED, "%s: cannot open: %s", out->path, strerror(errno));
     }
     if (!ok) run_log_close(out);
     return ok;
@@ -90,18 +97,23 @@ static char *line_text(const Metrics *line) {
     cJSON *o = cJSON_CreateObject();
     bool ok = o && add_count(o, "step", line->step) && add_number(o, "epoch", line->epoch, 17) &&
               add_count(o, "tokens", line->tokens) && add_number(o, "loss", line->loss, 17) &&
-              add_number(o, "lr", line->lr, 17) && add_number(o, "grad_norm", line->grad_norm, 17) &&
-              add_number(o, "tokens_per_s", line->tokens_per_s, 6) && add_number(o, "elapsed_s", line->elapsed_s, 9);
+              add_number(o, "lr", line->lr, 17) &&
+              add_number(o, "grad_norm", line->grad_norm, 17) &&
+              add_number(o, "tokens_per_s", line->tokens_per_s, 6) &&
+              add_number(o, "elapsed_s", line->elapsed_s, 9);
     if (ok && line->evaluated) {
-        ok = add_number(o, "valid_loss", line->valid_loss, 17) && add_number(o, "valid_ppl", line->valid_ppl, 17) &&
+        ok = add_number(o, "valid_loss", line->valid_loss, 17) &&
+             add_number(o, "valid_ppl", line->valid_ppl, 17) &&
              add_number(o, "unigram_entropy", line->unigram_entropy, 17);
     }
     if (ok) text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     if (!text) return NULL;
     char *with_newline = realloc(text, strlen(text) + 2);
-    if (with_newline) strcat(with_newline, "\n");
-    else free(text);
+    if (with_newline)
+        strcat(with_newline, "\n");
+    else
+        free(text);
     return with_newline;
 }
 
@@ -112,11 +124,13 @@ bool run_log_write(RunLog *log, const Metrics *line, Err *err) {
     ssize_t written = write(log->fd, text, size);
     free(text);
     if (written == (ssize_t)size) return true;
-    return err_set(err, ERR_FAILED, "%s: cannot write: %s", log->path, strerror(written < 0 ? errno : ENOSPC));
+    return err_set(err, ERR_FAILED, "%s: cannot write: %s", log->path,
+                   strerror(written < 0 ? errno : ENOSPC));
 }
 
 bool run_log_sync(RunLog *log, Err *err) {
-    if (fsync(log->fd) == 0 || errno == EINVAL || errno == EROFS) return true; /* not every file system can sync */
+    if (fsync(log->fd) == 0 || errno == EINVAL || errno == EROFS)
+        return true; /* not every file system can sync */
     return err_set(err, ERR_FAILED, "%s: cannot write: %s", log->path, strerror(errno));
 }
 

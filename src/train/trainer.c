@@ -13,6 +13,8 @@
 #include "stop_signal.h"
 #include "trainer_internal.h"
 
+static const double LOG_PAUSE_S = 20;
+
 /* First tensor of a block with a value that is not finite; NULL if there is none. */
 static const char *first_nonfinite(const real *block, const ParamTable *table) {
     for (size_t i = 0; i < table->count; i++) {
@@ -22,15 +24,23 @@ static const char *first_nonfinite(const real *block, const ParamTable *table) {
     return NULL;
 }
 
-static bool fail_nonfinite(const Trainer *t, const StepStats *s, Err *err) {
-    const char *what = "weight", *name = first_nonfinite(t->weights.block, &t->table);
-    if (!name) {
-        what = "gradient";
+/* loss: of the update, or of the held-out text after it. */
+static bool fail_nonfinite(const Trainer *t, uint64_t step, double loss, double grad_norm,
+                           double lr, Err *err) {
+    char where[96] = "no weight or gradient, but what is computed from them";
+    const char *name = first_nonfinite(t->weights.block, &t->table);
+    if (name) {
+        snprintf(where, sizeof where, "weight of %s", name);
+    } else {
         name = first_nonfinite(t->grads.block, &t->table);
+        if (name) snprintf(where, sizeof where, "gradient of %s", name);
     }
-    return err_set(err, ERR_NONFINITE, "step %" PRIu64 ": loss %g, gradient norm %g at learning rate %g; first tensor that is not "
-                   "finite: %s of %s. The checkpoints saved before are untouched; lower optimizer.lr, or set optimizer.clip",
-                   t->state.step + 1, s->loss, s->grad_norm, s->lr, name ? what : "none", name ? name : "none");
+    return err_set(err, ERR_NONFINITE,
+                   "step %" PRIu64
+                   ": loss %g, gradient norm %g at learning rate %g; first tensor that is not "
+                   "finite: %s. The checkpoints saved before are untouched; lower optimizer.lr, or "
+                   "set optimizer.clip",
+                   step, loss, grad_norm, lr, where);
 }
 
 double trainer_gradients(Trainer *t, uint64_t first, size_t count, size_t masked) {
@@ -39,9 +49,11 @@ double trainer_gradients(Trainer *t, uint64_t first, size_t count, size_t masked
     vec_zero(t->grads.block, t->table.block_reals);
     for (size_t done = 0; done < count; done += t->micro_batch) {
         size_t size = count - done < t->micro_batch ? count - done : t->micro_batch;
-        if (batch_fill_train(&t->batch, t->train, &t->plan, first + done, size) == 0) continue; /* nothing to predict */
+        if (batch_fill_train(&t->batch, t->train, &t->plan, first + done, size) == 0)
+            continue; /* nothing to predict */
         encoder_forward(&t->acts, &t->weights, model, &t->batch);
-        loss_sum += mlm_head_loss_backward(&t->acts, &t->grads, &t->weights, model, &t->batch, 1 / (double)masked);
+        loss_sum += mlm_head_loss_backward(&t->acts, &t->grads, &t->weights, model, &t->batch,
+                                           1 / (double)masked);
         encoder_backward(&t->acts, &t->grads, &t->weights, model, &t->batch);
     }
     return loss_sum;
@@ -52,15 +64,18 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
     const OptimizerConfig *optimizer = &t->config.optimizer;
     StepStats s = {.sequences = budget_next_count(&t->budget, state)};
     batch_count(&s.tokens, &s.masked, t->train, &t->plan, state->sample, s.sequences);
-    s.lr = lr_schedule(&t->config.schedule, optimizer->lr, budget_progress(&t->budget, state, s.sequences, s.tokens));
+    s.lr = lr_schedule(&t->config.schedule, optimizer->lr,
+                       budget_progress(&t->budget, state, s.sequences, s.tokens));
 
     if (s.masked > 0) { /* else there is nothing to learn from: the step counts, the weights stay */
         double loss_sum = trainer_gradients(t, state->sample, s.sequences, s.masked);
         s.loss = loss_sum / (double)s.masked;
         s.grad_norm = optimizer_grad_norm(t->grads.block, &t->table);
-        if (!isfinite(s.loss) || !isfinite(s.grad_norm)) return fail_nonfinite(t, &s, err);
-        optimizer_step(t->weights.block, t->adam_m, t->adam_v, t->grads.block, &t->table, optimizer, s.lr,
-                       optimizer_clip_scale(s.grad_norm, optimizer->clip), state->step + 1);
+        if (!isfinite(s.loss) || !isfinite(s.grad_norm)) {
+            return fail_nonfinite(t, state->step + 1, s.loss, s.grad_norm, s.lr, err);
+        }
+        optimizer_step(t->weights.block, t->adam_m, t->adam_v, t->grads.block, &t->table, optimizer,
+                       s.lr, optimizer_clip_scale(s.grad_norm, optimizer->clip), state->step + 1);
         state->window_loss += loss_sum;
         state->window_masked += s.masked;
     }
@@ -74,7 +89,8 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
 /* On held-out text, into *line; keeps best.ckpt. */
 static bool evaluate(Trainer *t, Metrics *line, Err *err) {
     MlmScore score;
-    t->acts.mode = ACTS_INFERENCE; /* no dropout; the training layout has every buffer an inference needs */
+    t->acts.mode =
+        ACTS_INFERENCE; /* no dropout; the training layout has every buffer an inference needs */
     evaluation_mlm(&score, &t->acts, &t->batch, &t->weights, &t->config.model, t->valid, &t->plan,
                    t->config.train.eval_sequences);
     t->acts.mode = ACTS_TRAINING;
@@ -83,12 +99,13 @@ static bool evaluate(Trainer *t, Metrics *line, Err *err) {
     line->valid_loss = score.loss;
     line->valid_ppl = score.perplexity;
     line->unigram_entropy = entropy;
-    log_info("step %" PRIu64 "  held-out loss %.4f nats, perplexity %.2f, on %zu masked tokens of %zu sequences; %.3f nats %s "
-             "the unigram entropy %.3f", t->state.step, score.loss, score.perplexity, score.masked, score.sequences,
+    log_info("step %" PRIu64 "  held-out loss %.4f nats, perplexity %.2f, on %zu masked tokens of "
+                             "%zu sequences; %.3f nats %s "
+             "the unigram entropy %.3f",
+             t->state.step, score.loss, score.perplexity, score.masked, score.sequences,
              fabs(entropy - score.loss), score.loss <= entropy ? "below" : "ABOVE", entropy);
     if (!isfinite(score.loss)) {
-        StepStats s = {.loss = score.loss, .lr = line->lr, .grad_norm = line->grad_norm};
-        return fail_nonfinite(t, &s, err);
+        return fail_nonfinite(t, t->state.step, score.loss, line->grad_norm, line->lr, err);
     }
     if (!(score.loss < t->state.best_valid_loss)) return true;
     t->state.best_valid_loss = score.loss;
@@ -110,6 +127,15 @@ static Metrics metrics_line(const Trainer *t, const StepStats *s) {
     };
 }
 
+/* Every line is in metrics.jsonl; the log and the terminal get one now and then. */
+static void log_line(Trainer *t, const Metrics *line, bool at_once) {
+    double now = trainer_now_s();
+    if (!at_once && now - t->logged_s < LOG_PAUSE_S) return;
+    t->logged_s = now;
+    log_info("step %" PRIu64 "  epoch %.3f  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s",
+             line->step, line->epoch, line->loss, line->lr, line->grad_norm, line->tokens_per_s);
+}
+
 static bool is_due(uint64_t step, size_t every) {
     return every > 0 && step % every == 0;
 }
@@ -123,8 +149,7 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
     *saved = false;
     if (ends || evaluates || is_due(step, train->log_every)) {
         Metrics line = metrics_line(t, s);
-        log_info("step %" PRIu64 "  epoch %.3f  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s", step, line.epoch, line.loss,
-                 line.lr, line.grad_norm, line.tokens_per_s);
+        log_line(t, &line, ends || evaluates);
         t->state.window_loss = 0;
         t->state.window_masked = 0;
         t->window_s = 0;
@@ -140,14 +165,17 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
 
 static bool fail_signal(const Trainer *t, int number, Err *err) {
     const char *name = number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
-    return err_set(err, ERR_SIGNAL, "stopped by %s after step %" PRIu64 "; saved in %s/last.ckpt, continue with --resume", name,
-                   t->state.step, t->config.run_dir);
+    return err_set(err, ERR_SIGNAL,
+                   "stopped by %s after step %" PRIu64
+                   "; saved in %s/last.ckpt, continue with --resume",
+                   name, t->state.step, t->config.run_dir);
 }
 
-static void show_progress(const Trainer *t, Progress *progress, double share_before, const StepStats *s, double seconds) {
+static void show_progress(const Trainer *t, Progress *progress, double share_before,
+                          const StepStats *s, double seconds) {
     char detail[128];
-    snprintf(detail, sizeof detail, "step %" PRIu64 "  loss %.3f  lr %.2e  %.0f tokens/s", t->state.step, s->loss, s->lr,
-             (double)s->tokens / seconds);
+    snprintf(detail, sizeof detail, "step %" PRIu64 "  loss %.3f  lr %.2e  %.0f tokens/s",
+             t->state.step, s->loss, s->lr, (double)s->tokens / seconds);
     progress_update(progress, budget_consumed(&t->budget, &t->state) - share_before, detail);
 }
 
@@ -183,15 +211,20 @@ static bool run_steps(Trainer *t, Err *err) {
 /* What the end of a run should make its user look at. */
 static void log_summary(const Trainer *t) {
     const TrainState *s = &t->state;
-    log_info("done: %" PRIu64 " steps, %.2f epochs, %" PRIu64 " tokens, %.0f s of training; %s/last.ckpt", s->step,
-             (double)s->sample / (double)s->dataset_sequences, s->tokens, s->elapsed_s, t->config.run_dir);
+    log_info("done: %" PRIu64 " steps, %.2f epochs, %" PRIu64
+             " tokens, %.0f s of training; %s/last.ckpt",
+             s->step, (double)s->sample / (double)s->dataset_sequences, s->tokens, s->elapsed_s,
+             t->config.run_dir);
     if (!t->valid || !isfinite(s->best_valid_loss)) return;
     double entropy = t->manifest.valid.unigram_entropy;
-    log_info("best held-out loss %.4f nats at step %" PRIu64 ": %s/best.ckpt", s->best_valid_loss, s->best_step,
-             t->config.run_dir);
+    log_info("best held-out loss %.4f nats at step %" PRIu64 ": %s/best.ckpt", s->best_valid_loss,
+             s->best_step, t->config.run_dir);
     if (s->best_valid_loss > entropy - 1) {
-        log_warn("the held-out loss ends %.2f nats from the unigram entropy %.2f: the model knows little more than word "
-                 "frequencies; train longer or at another rate", fabs(entropy - s->best_valid_loss), entropy);
+        log_warn("that is %.2f nats %s the unigram entropy %.2f: the model knows little more than "
+                 "word frequencies; train longer or "
+                 "at another rate",
+                 fabs(entropy - s->best_valid_loss),
+                 s->best_valid_loss > entropy ? "above" : "below", entropy);
     }
 }
 

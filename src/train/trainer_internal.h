@@ -17,55 +17,57 @@
 #include "trainer.h"
 
 typedef struct Trainer {
-    Config config;            /* shallow copy of the caller's, with model.vocab filled in */
+    Config config; /* shallow copy of the caller's, with model.vocab filled in */
     Manifest manifest;
     Tokenizer *tokenizer;
-    Dataset *train, *valid;   /* valid NULL: no held-out text */
+    Dataset *train, *valid; /* valid NULL: no held-out text */
     BatchPlan plan;
     Budget budget;
 
     ParamTable table;
-    Arena blocks;             /* weights, gradients, moments: table.block_reals reals each */
+    Arena blocks; /* weights, gradients, moments: table.block_reals reals each */
     Params weights, grads;
-    real *adam_m, *adam_v;    /* adam_v NULL for SGD */
-    Activations acts;         /* for micro_batch sequences of n tokens; evaluation borrows it */
+    real *adam_m, *adam_v; /* adam_v NULL for SGD */
+    Activations acts;      /* for micro_batch sequences of n tokens; evaluation borrows it */
     Batch batch;
     size_t micro_batch;
 
     TrainState state;
     RunLog log;
-    int run_dir_lock;         /* -1: none */
-    double started_s;         /* monotonic clock minus earlier training time: now - started_s is elapsed_s */
-    double window_s;          /* seconds and tokens of the updates since the last metrics line */
+    int run_dir_lock; /* -1: none */
+    double started_s;       /* monotonic clock minus earlier training time */
+    double window_s;        /* seconds and tokens of the updates since the last metrics line */
     uint64_t window_tokens;
+    double logged_s;        /* when the last metrics line went to the log */
 } Trainer;
 
 /* What one update was. */
 typedef struct StepStats {
-    double loss;              /* mean over its masked tokens, 0 if there are none */
+    double loss; /* mean over its masked tokens, 0 if there are none */
     double lr, grad_norm;
     size_t sequences, tokens, masked;
 } StepStats;
 
-/* Everything before step 0: run folder, data, memory, weights (fresh or from a checkpoint). *out is destroyed on failure. */
+/* Everything before step 0: run folder, data, memory, weights (fresh or from a checkpoint). *out is
+ * destroyed on failure. */
 bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *err);
 void trainer_destroy(Trainer *trainer);
 
-/* Gradients of the loss of samples first..first+count-1 into trainer->grads (overwritten); masked: their masked tokens.
- * Returns the loss summed over them. */
+/* Gradients of the loss of samples first..first+count-1 into trainer->grads (overwritten); masked:
+ * their masked tokens. Returns the loss summed over them. */
 double trainer_gradients(Trainer *trainer, uint64_t first, size_t count, size_t masked);
 
 /* One update. */
 bool trainer_step(Trainer *trainer, StepStats *out, Err *err);
 
-/* Writes last.ckpt; best.ckpt (weights only); step-<step>.ckpt as a second name of the last.ckpt just written, and removes the
- * oldest beyond checkpoint.keep. */
+/* Writes last.ckpt; best.ckpt (weights only); step-<step>.ckpt as a second name of the last.ckpt
+ * just written, and removes the oldest beyond checkpoint.keep. */
 bool trainer_save_last(Trainer *trainer, Err *err);
 bool trainer_save_best(Trainer *trainer, Err *err);
 bool trainer_keep_step(Trainer *trainer, Err *err);
 
-/* Error that names the first difference between the run's stored configuration and the given one that training cannot
- * go on with. */
+/* Error that names the first difference between the run's stored configuration and the given one
+ * that training cannot go on with. */
 bool resume_check_config(const Config *stored, const Config *given, Err *err);
 
 double trainer_now_s(void); /* monotonic clock */

@@ -37,9 +37,12 @@ static bool run_path(char *out, const Trainer *t, const char *name, Err *err) {
 /* Two runs in one folder would mix their files. The lock goes with the process, however it ends. */
 static bool lock_run_dir(Trainer *t, Err *err) {
     t->run_dir_lock = open(t->config.run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->run_dir_lock >= 0 && flock(t->run_dir_lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return err_set(err, ERR_FAILED, "%s: another process is training in this folder; wait for it, or give another `run`",
-                       t->config.run_dir);
+    if (t->run_dir_lock >= 0 && flock(t->run_dir_lock, LOCK_EX | LOCK_NB) != 0 &&
+        errno == EWOULDBLOCK) {
+        return err_set(
+            err, ERR_FAILED,
+            "%s: another process is training in this folder; wait for it, or give another `run`",
+            t->config.run_dir);
     }
     return true; /* file systems without locks do without */
 }
@@ -49,7 +52,9 @@ static bool open_run_dir(Trainer *t, ResumeMode resume, Err *err) {
     if (!run_path(path, t, "log.txt", err) || !io_make_dirs(t->config.run_dir, err)) return false;
     if (!lock_run_dir(t, err)) return false;
     if (resume == RESUME_NEVER && checkpoint_any(t->config.run_dir)) {
-        return err_set(err, ERR_CONFIG, "%s: holds checkpoints of an earlier run; continue it with --resume, or give another `run`",
+        return err_set(err, ERR_CONFIG,
+                       "%s: holds checkpoints of an earlier run; continue it with --resume, or "
+                       "give another `run`",
                        t->config.run_dir);
     }
     io_remove_stale_temps(t->config.run_dir);
@@ -59,8 +64,9 @@ static bool open_run_dir(Trainer *t, ResumeMode resume, Err *err) {
 static bool log_config(const Trainer *t, Err *err) {
     char path[PATH_SIZE];
     char *yaml = config_to_yaml(&t->config);
-    bool ok = yaml ? run_path(path, t, "config.yaml", err) && io_write_file(path, yaml, strlen(yaml), err)
-                   : err_set(err, ERR_FAILED, "no memory for the configuration");
+    bool ok =
+        yaml ? run_path(path, t, "config.yaml", err) && io_write_file(path, yaml, strlen(yaml), err)
+             : err_set(err, ERR_FAILED, "no memory for the configuration");
     for (char *line = yaml; ok && line && *line;) {
         size_t length = strcspn(line, "\n");
         log_info("  %.*s", (int)length, line);
@@ -101,16 +107,23 @@ static bool open_data(Trainer *t, Err *err) {
     if (!manifest_load(manifest, config->data.tokens, err)) return false;
     if (!tokenizer_load(&t->tokenizer, config->tokenizer.model, err)) return false;
     if (tokenizer_hash(t->tokenizer) != manifest->tokenizer_hash) {
-        return err_set(err, ERR_FAILED, "%s: the tokens in %s were made with another tokenizer (hash %016" PRIx64 ", this one's is "
-                       "%016" PRIx64 "); run `prepare`", config->tokenizer.model, config->data.tokens, manifest->tokenizer_hash,
+        return err_set(err, ERR_FAILED,
+                       "%s: the tokens in %s were made with another tokenizer (hash %016" PRIx64
+                       ", this one's is "
+                       "%016" PRIx64 "); run `prepare`",
+                       config->tokenizer.model, config->data.tokens, manifest->tokenizer_hash,
                        tokenizer_hash(t->tokenizer));
     }
     t->config.model.vocab = tokenizer_vocab_size(t->tokenizer);
-    if (!dataset_open(&t->train, &manifest->train, manifest, config->model.n, err)) return err_context(err, "data.train");
-    if (manifest->valid.shard_count > 0 && !dataset_open(&t->valid, &manifest->valid, manifest, config->model.n, err)) {
+    if (!dataset_open(&t->train, &manifest->train, manifest, config->model.n, err))
+        return err_context(err, "data.train");
+    if (manifest->valid.shard_count > 0 &&
+        !dataset_open(&t->valid, &manifest->valid, manifest, config->model.n, err)) {
         return err_context(err, "data.valid");
     }
-    t->plan = (BatchPlan){.seed = config->train.seed, .mask_rate = config->train.mask_rate, .n = config->model.n,
+    t->plan = (BatchPlan){.seed = config->train.seed,
+                          .mask_rate = config->train.mask_rate,
+                          .n = config->model.n,
                           .vocab = t->config.model.vocab};
     t->budget = budget_create(&config->train, dataset_sequences(t->train));
     return true;
@@ -119,21 +132,26 @@ static bool open_data(Trainer *t, Err *err) {
 static void log_data(const Trainer *t) {
     size_t sequences = dataset_sequences(t->train), tokens = dataset_tokens(t->train);
     double mean = (double)tokens / (double)sequences;
-    log_info("data: %zu tokens in %zu sequences an epoch (%.0f a sequence, at most %zu), vocabulary %zu; unigram entropy %.3f nats",
-             tokens, sequences, mean, t->config.model.n, t->config.model.vocab, t->manifest.train.unigram_entropy);
+    log_info("data: %zu tokens in %zu sequences an epoch (%.0f a sequence, at most %zu), "
+             "vocabulary %zu; unigram entropy %.3f nats",
+             tokens, sequences, mean, t->config.model.n, t->config.model.vocab,
+             t->manifest.train.unigram_entropy);
     if (t->valid) {
-        log_info("held-out: %zu tokens in %zu sequences; unigram entropy %.3f nats", dataset_tokens(t->valid),
-                 dataset_sequences(t->valid), t->manifest.valid.unigram_entropy);
+        log_info("held-out: %zu tokens in %zu sequences; unigram entropy %.3f nats",
+                 dataset_tokens(t->valid), dataset_sequences(t->valid),
+                 t->manifest.valid.unigram_entropy);
     } else {
         log_info("held-out: none (data.valid is empty): no evaluation, no best.ckpt");
     }
     uint64_t steps = budget_steps(&t->budget, mean);
     double samples = (double)steps * (double)t->budget.batch;
     if (steps) {
-        log_info("budget: %s%" PRIu64 " steps of %zu sequences, %.2f epochs", t->budget.unit == BUDGET_TOKENS ? "about " : "", steps,
-                 t->budget.batch, samples / (double)sequences);
+        log_info("budget: %s%" PRIu64 " steps of %zu sequences, %.2f epochs",
+                 t->budget.unit == BUDGET_TOKENS ? "about " : "", steps, t->budget.batch,
+                 samples / (double)sequences);
     } else {
-        log_info("budget: %.4g hours, %zu sequences a step", t->config.train.budget, t->budget.batch);
+        log_info("budget: %.4g hours, %zu sequences a step", t->config.train.budget,
+                 t->budget.batch);
     }
     log_info("loss: nats, mean over the masked tokens");
 }
@@ -153,63 +171,85 @@ static size_t memory_available(void) {
 }
 
 static bool check_memory(const Trainer *t, size_t moments, Err *err) {
-    size_t block = 0, activations = 0, batch = t->micro_batch * t->config.model.n * 3 * sizeof(uint32_t);
-    if (!size_mul(t->table.block_reals, sizeof(real), &block)) return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!activations_bytes(&activations, &t->config.model, t->micro_batch, t->micro_batch * t->config.model.n, ACTS_TRAINING, err)) {
+    size_t block = 0, activations = 0,
+           batch = t->micro_batch * t->config.model.n * 3 * sizeof(uint32_t);
+    if (!size_mul(t->table.block_reals, sizeof(real), &block))
+        return err_set(err, ERR_CONFIG, "model: its size overflows");
+    if (!activations_bytes(&activations, &t->config.model, t->micro_batch,
+                           t->micro_batch * t->config.model.n, ACTS_TRAINING, err)) {
         return false;
     }
-    double b = (double)block, total = b * (double)(2 + moments) + (double)activations + (double)batch;
+    double b = (double)block,
+           total = b * (double)(2 + moments) + (double)activations + (double)batch;
     double available = (double)memory_available();
-    log_info("memory: parameters %.1f MiB, gradients %.1f, moments %.1f, activations %.1f, batch %.1f; %.1f MiB of %.1f available",
-             b / MIB, b / MIB, b * (double)moments / MIB, (double)activations / MIB, (double)batch / MIB, total / MIB,
-             available / MIB);
+    log_info("memory: parameters %.1f MiB, gradients %.1f, moments %.1f, activations %.1f, batch "
+             "%.1f; %.1f MiB of %.1f available",
+             b / MIB, b / MIB, b * (double)moments / MIB, (double)activations / MIB,
+             (double)batch / MIB, total / MIB, available / MIB);
     if (available == 0 || total <= available) return true;
-    return err_set(err, ERR_FAILED, "training needs %.1f MiB of memory, %.1f MiB are available: lower train.micro_batch (now %zu; the "
-                   "activations take %.1f MiB), model.n or the model's size", total / MIB, available / MIB, t->micro_batch,
-                   (double)activations / MIB);
+    return err_set(err, ERR_FAILED,
+                   "training needs %.1f MiB of memory, %.1f MiB are available: lower "
+                   "train.micro_batch (now %zu; the "
+                   "activations take %.1f MiB), model.n or the model's size",
+                   total / MIB, available / MIB, t->micro_batch, (double)activations / MIB);
 }
 
 static bool allocate(Trainer *t, Err *err) {
     const ModelConfig *model = &t->config.model;
     const TrainConfig *train = &t->config.train;
     size_t moments = optimizer_moments(&t->config.optimizer), block = t->table.block_reals;
-    t->micro_batch = train->micro_batch && train->micro_batch < train->batch ? train->micro_batch : train->batch;
+    t->micro_batch =
+        train->micro_batch && train->micro_batch < train->batch ? train->micro_batch : train->batch;
     if (!check_memory(t, moments, err)) return false;
 
     Arena counting = {0};
     for (size_t i = 0; i < 2 + moments; i++) arena_take(&counting, block, sizeof(real));
     if (counting.overflow) return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!arena_create(&t->blocks, counting.used, err)) return err_context(err, "parameters, gradients and moments");
+    if (!arena_create(&t->blocks, counting.used, err))
+        return err_context(err, "parameters, gradients and moments");
     params_view(&t->weights, &t->table, model, arena_take(&t->blocks, block, sizeof(real)));
     params_view(&t->grads, &t->table, model, arena_take(&t->blocks, block, sizeof(real)));
     t->adam_m = arena_take(&t->blocks, block, sizeof(real));
     t->adam_v = moments > 1 ? arena_take(&t->blocks, block, sizeof(real)) : NULL;
-    return activations_create(&t->acts, model, t->micro_batch, t->micro_batch * model->n, ACTS_TRAINING, err) &&
+    return activations_create(&t->acts, model, t->micro_batch, t->micro_batch * model->n,
+                              ACTS_TRAINING, err) &&
            batch_create(&t->batch, t->micro_batch, model->n, err);
 }
 
 /* ---- start and resume */
 
-static bool check_hash(const char *what, const char *path, uint64_t stored, uint64_t found, Err *err) {
+static bool check_hash(const char *what, const char *path, uint64_t stored, uint64_t found,
+                       Err *err) {
     if (stored == found) return true;
-    return err_set(err, ERR_FAILED, "%s: the run was started with another %s (hash %016" PRIx64 ", now %016" PRIx64 "); restore it, or "
-                   "give another `run` to start a new one", path, what, stored, found);
+    return err_set(err, ERR_FAILED,
+                   "%s: the run was started with another %s (hash %016" PRIx64 ", now %016" PRIx64
+                   "); restore it, or "
+                   "give another `run` to start a new one",
+                   path, what, stored, found);
 }
 
 /* Takes over the checkpoint, or starts at step 0. */
 static bool load_or_init(Trainer *t, const Checkpoint *from, Err *err) {
     if (!from) {
         params_init(t->weights.block, &t->table, t->config.train.seed);
-        t->state = (TrainState){.best_valid_loss = INFINITY, .data_hash = t->manifest.data_hash,
+        t->state = (TrainState){.best_valid_loss = INFINITY,
+                                .data_hash = t->manifest.data_hash,
                                 .dataset_sequences = dataset_sequences(t->train)};
         return true;
     }
     const Config *config = &t->config;
-    if (!check_hash("tokenizer", config->tokenizer.model, from->tokenizer_hash, tokenizer_hash(t->tokenizer), err)) return false;
-    if (!check_hash("text", config->data.tokens, from->state.data_hash, t->manifest.data_hash, err)) return false;
+    if (!check_hash("tokenizer", config->tokenizer.model, from->tokenizer_hash,
+                    tokenizer_hash(t->tokenizer), err))
+        return false;
+    if (!check_hash("text", config->data.tokens, from->state.data_hash, t->manifest.data_hash, err))
+        return false;
     if (from->state.dataset_sequences != dataset_sequences(t->train)) {
-        return err_set(err, ERR_FAILED, "%s: %zu sequences an epoch, the run was started with %" PRIu64 "; give another `run` to start "
-                       "a new one", config->data.tokens, dataset_sequences(t->train), from->state.dataset_sequences);
+        return err_set(err, ERR_FAILED,
+                       "%s: %zu sequences an epoch, the run was started with %" PRIu64
+                       "; give another `run` to start "
+                       "a new one",
+                       config->data.tokens, dataset_sequences(t->train),
+                       from->state.dataset_sequences);
     }
     t->state = from->state;
     return checkpoint_read(from, t->weights.block, t->adam_m, t->adam_v, err);
@@ -223,7 +263,8 @@ static bool open_metrics(Trainer *t, Err *err) {
     return true;
 }
 
-/* Opens the newest valid checkpoint of the run and checks that it may be continued; *out stays zeroed where there is none. */
+/* Opens the newest valid checkpoint of the run and checks that it may be continued; *out stays
+ * zeroed where there is none. */
 static bool open_checkpoint(Checkpoint *out, const Trainer *t, ResumeMode resume, Err *err) {
     char *path = NULL;
     if (resume != RESUME_AUTO) return true;
@@ -232,7 +273,8 @@ static bool open_checkpoint(Checkpoint *out, const Trainer *t, ResumeMode resume
         return true;
     }
     /* files that are all damaged are an error: never a silent start from random weights */
-    bool ok = checkpoint_find_newest(&path, t->config.run_dir, err) && checkpoint_open(out, path, err);
+    bool ok =
+        checkpoint_find_newest(&path, t->config.run_dir, err) && checkpoint_open(out, path, err);
     if (ok) {
         log_info("continuing from %s: step %" PRIu64, path, out->state.step);
         ok = resume_check_config(&out->config, &t->config, err);
@@ -244,9 +286,12 @@ static bool open_checkpoint(Checkpoint *out, const Trainer *t, ResumeMode resume
 
 static void log_model(const Trainer *t) {
     const ModelConfig *m = &t->config.model;
-    log_info("model: %zu parameters, %zu of them trained; %zu layers, width %zu, %zu heads, ffn %zu, n %zu, %s, %zu projection "
-             "matrices", t->table.parameters, t->table.trainable, m->layers, m->width, m->heads, m->ffn, m->n,
-             m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m), t->table.projections);
+    log_info("model: %zu parameters, %zu of them trained; %zu layers, width %zu, %zu heads, ffn "
+             "%zu, n %zu, %s, %zu projection "
+             "matrices",
+             t->table.parameters, t->table.trainable, m->layers, m->width, m->heads, m->ffn, m->n,
+             m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
+             t->table.projections);
 }
 
 bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *err) {
@@ -259,8 +304,8 @@ bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *
         log_model(out);
         log_data(out);
     }
-    ok = ok && allocate(out, err) && load_or_init(out, from.map.data ? &from : NULL, err) && log_config(out, err) &&
-         open_metrics(out, err);
+    ok = ok && allocate(out, err) && load_or_init(out, from.map.data ? &from : NULL, err) &&
+         log_config(out, err) && open_metrics(out, err);
     checkpoint_close(&from);
     if (!ok) trainer_destroy(out);
     return ok;
@@ -284,8 +329,12 @@ void trainer_destroy(Trainer *t) {
 /* ---- saving */
 
 static CheckpointContent content_of(const Trainer *t, const char *kind) {
-    return (CheckpointContent){.kind = kind, .config = &t->config, .state = &t->state, .table = &t->table,
-                               .weights = t->weights.block, .tokenizer = tokenizer_bytes(t->tokenizer)};
+    return (CheckpointContent){.kind = kind,
+                               .config = &t->config,
+                               .state = &t->state,
+                               .table = &t->table,
+                               .weights = t->weights.block,
+                               .tokenizer = tokenizer_bytes(t->tokenizer)};
 }
 
 static bool save_full(const Trainer *t, const char *path, Err *err) {
@@ -297,7 +346,8 @@ static bool save_full(const Trainer *t, const char *path, Err *err) {
 
 bool trainer_save_last(Trainer *t, Err *err) {
     char path[PATH_SIZE];
-    return run_path(path, t, "last.ckpt", err) && run_log_sync(&t->log, err) && save_full(t, path, err);
+    return run_path(path, t, "last.ckpt", err) && run_log_sync(&t->log, err) &&
+           save_full(t, path, err);
 }
 
 bool trainer_save_best(Trainer *t, Err *err) {
@@ -310,7 +360,8 @@ bool trainer_keep_step(Trainer *t, Err *err) {
     char last[PATH_SIZE], name[64], path[PATH_SIZE];
     snprintf(name, sizeof name, "step-%08" PRIu64 ".ckpt", t->state.step);
     if (!run_path(last, t, "last.ckpt", err) || !run_path(path, t, name, err)) return false;
-    /* files are replaced, never changed, so both names can share one; without hard links it is written again */
+    /* files are replaced, never changed, so both names can share one; without hard links it is
+     * written again */
     unlink(path);
     if (link(last, path) != 0 && !save_full(t, path, err)) return false;
     checkpoint_prune(t->config.run_dir, t->config.checkpoint.keep);

@@ -1,5 +1,5 @@
-/* Checkpoints from memory: as they are, and with the header's length and checksum made right, so that the JSON behind them is
- * reached.  What loads must save and reload equal. */
+/* Checkpoints from memory: as they are, and with the header's length and checksum made right, so
+ * that the JSON behind them is reached.  What loads must save and reload equal. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,17 +24,27 @@ static void save_and_reload(const Checkpoint *c) {
     Err err = {0};
     Checkpoint again;
     char path[64];
-    real *blocks[3] = {block_create(c), c->moments > 0 ? block_create(c) : NULL, c->moments > 1 ? block_create(c) : NULL};
+    real *blocks[3] = {block_create(c), c->moments > 0 ? block_create(c) : NULL,
+                       c->moments > 1 ? block_create(c) : NULL};
     must(checkpoint_read(c, blocks[0], blocks[1], blocks[2], &err), "what verifies can be read");
-    CheckpointContent content = {.kind = c->kind, .config = &c->config, .state = &c->state, .table = &c->table,
-                                 .weights = blocks[0], .adam_m = blocks[1], .adam_v = blocks[2], .tokenizer = c->tokenizer};
+    CheckpointContent content = {.kind = c->kind,
+                                 .config = &c->config,
+                                 .state = &c->state,
+                                 .table = &c->table,
+                                 .weights = blocks[0],
+                                 .adam_m = blocks[1],
+                                 .adam_v = blocks[2],
+                                 .tokenizer = c->tokenizer};
     snprintf(path, sizeof path, "/tmp/fuzz-checkpoint-%ld", (long)getpid());
-    must(checkpoint_save(path, &content, &err) && checkpoint_open(&again, path, &err), "what loads can be saved and loaded");
+    must(checkpoint_save(path, &content, &err) && checkpoint_open(&again, path, &err),
+         "what loads can be saved and loaded");
     must(checkpoint_verify(&again, &err), "what was saved verifies");
     must(again.entry_count == c->entry_count && again.moments == c->moments, "same tensors");
-    for (size_t i = 0; i < c->entry_count; i++) must(again.entries[i].checksum == c->entries[i].checksum, "same content");
+    for (size_t i = 0; i < c->entry_count; i++)
+        must(again.entries[i].checksum == c->entries[i].checksum, "same content");
     must(again.state.step == c->state.step && again.state.window_loss == c->state.window_loss &&
-         again.state.data_hash == c->state.data_hash, "same state");
+             again.state.data_hash == c->state.data_hash,
+         "same state");
     checkpoint_close(&again);
     unlink(path);
     for (size_t i = 0; i < 3; i++) free(blocks[i]);
@@ -44,8 +54,10 @@ static void try_bytes(const uint8_t *data, size_t size) {
     Err err = {0};
     Checkpoint c;
     if (checkpoint_open_bytes(&c, data, size, "input", &err)) {
-        if (checkpoint_verify(&c, &err)) save_and_reload(&c);
-        else must(err.code == ERR_FAILED && err.msg[0], "a refusal says why");
+        if (checkpoint_verify(&c, &err))
+            save_and_reload(&c);
+        else
+            must(err.code == ERR_FAILED && err.msg[0], "a refusal says why");
     } else {
         must(err.code == ERR_FAILED && err.msg[0], "a refusal says why");
     }
