@@ -16,13 +16,16 @@ enum { VOCAB = 300, HASH = 77, MAX_SHARDS = 4 };
 typedef struct Shards {
     Manifest manifest;
     ManifestShard items[MAX_SHARDS];
-    size_t tokens, documents;
+    size_t tokens, documents, capacity;
     uint32_t *ids; /* all tokens in order */
 } Shards;
 
 static void add_token(Shards *s, uint32_t id) {
-    s->ids = realloc(s->ids, (s->tokens + 1) * sizeof *s->ids);
-    REQUIRE(s->ids != NULL);
+    if (s->tokens == s->capacity) {
+        s->capacity = 2 * s->capacity + 64;
+        s->ids = realloc(s->ids, s->capacity * sizeof *s->ids);
+        REQUIRE(s->ids != NULL);
+    }
     s->ids[s->tokens++] = id;
 }
 
@@ -236,6 +239,31 @@ static void test_epochs(void) {
     shards_free(&s);
 }
 
+/* A stride picks the sequences it says, masked as they always are. */
+static void test_eval_stride(void) {
+    enum { N = 32, STRIDE = 3 };
+    Shards s = {0};
+    random_shard(&s, 100, 25, rng_key(test_seed(), RNG_TEST, 9, 1));
+    Dataset *d = open_dataset(&s, N);
+    size_t S = dataset_sequences(d);
+    BatchPlan plan = plan_of(N, 0.15);
+    Batch all, some;
+    Err err = {0};
+    REQUIRE(batch_create(&all, S, N, &err) && batch_create(&some, S, N, &err));
+    batch_fill_eval(&all, d, &plan, 0, 1, S);
+    batch_fill_eval(&some, d, &plan, 1, STRIDE, S); /* more than there are */
+    CHECK_INT(some.B, (S - 1 + STRIDE - 1) / STRIDE);
+    for (size_t i = 0; i < some.B; i++) {
+        size_t a = all.start[1 + i * STRIDE], b = some.start[i], length = some.start[i + 1] - b;
+        CHECK_INT(all.start[2 + i * STRIDE] - a, length);
+        CHECK(!memcmp(all.ids + a, some.ids + b, length * sizeof *all.ids));
+    }
+    batch_destroy(&all);
+    batch_destroy(&some);
+    dataset_close(d);
+    shards_free(&s);
+}
+
 /* The same sequence is masked in another way in the next epoch, and has another dropout key. */
 static void test_masks_change(void) {
     enum { N = 40 };
@@ -317,6 +345,7 @@ const Test tests_batcher[] = {{"packing_by_hand", test_packing_by_hand, 0},
                               {"every_token_once", test_every_token_once, 0},
                               {"packing_is_dense", test_packing_is_dense, 0},
                               {"epochs", test_epochs, 0},
-                              {"masks_change", test_masks_change, 0},
+                              {"eval_stride", test_eval_stride, 0},
+    {"masks_change", test_masks_change, 0},
                               {"refused", test_refused, 0},
                               {0}};
