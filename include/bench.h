@@ -36,6 +36,7 @@ typedef struct BenchKernel {
 
 typedef struct BenchKernels {
     double gemm_peak, fma_peak, bf16_peak; /* GFLOP/s */
+    double cpu_share; /* processor time that the threads got while the peak was measured, of what they asked for */
     BenchKernel *items;
     size_t count;
 } BenchKernels;
@@ -62,6 +63,7 @@ typedef struct BenchStep {
     size_t predicted_bytes;  /* plan's memory_bytes for these sequences */
     size_t start_rss;        /* resident before anything was allocated: program and libraries */
     size_t peak_rss;         /* largest while training */
+    double cpu_share;        /* processor time that the threads got, of what they asked for */
     double loss_first, loss_last;
 } BenchStep;
 

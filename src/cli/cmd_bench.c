@@ -7,11 +7,25 @@
 
 static const double MIB = 1 << 20;
 
-static void add_machine(cJSON *object, double gemm_peak) {
+/* Below this share of the processors the measured speeds say more about other programs. */
+static const double FAIR_SHARE = 0.85;
+
+static void print_machine(double cpu_share) {
+    char text[256];
+    threads_describe(text, sizeof text);
+    printf("%s\n", text);
+    if (threads_warning()) printf("warning: %s\n", threads_warning());
+    if (cpu_share < FAIR_SHARE)
+        printf("warning: the threads got only %.0f%% of the processor time they asked for: other programs are running, "
+               "and the speeds are too low\n", 100 * cpu_share);
+}
+
+static void add_machine(cJSON *object, double gemm_peak, double cpu_share) {
     char text[256];
     threads_describe(text, sizeof text);
     cJSON_AddNumberToObject(object, "peak_gflops", gemm_peak);
     cJSON_AddStringToObject(object, "blas_kernel", threads_blas_kernel());
+    cJSON_AddNumberToObject(object, "cpu_share", cpu_share);
     cJSON_AddStringToObject(object, "machine", text);
     if (threads_warning()) cJSON_AddStringToObject(object, "warning", threads_warning());
     else cJSON_AddNullToObject(object, "warning");
@@ -20,10 +34,7 @@ static void add_machine(cJSON *object, double gemm_peak) {
 /* ---- bench kernels */
 
 static void print_kernels(const BenchKernels *kernels) {
-    char text[256];
-    threads_describe(text, sizeof text);
-    printf("%s\n", text);
-    if (threads_warning()) printf("warning: %s\n", threads_warning());
+    print_machine(kernels->cpu_share);
     printf("peaks: matrix product %.1f GFLOP/s, fused multiply-adds %.1f GFLOP/s (the product reaches %.0f%%)",
            kernels->gemm_peak, kernels->fma_peak, 100 * kernels->gemm_peak / kernels->fma_peak);
     if (kernels->bf16_peak > 0) printf(", bf16 dot products %.1f GFLOP/s", kernels->bf16_peak);
@@ -39,7 +50,7 @@ static void print_kernels(const BenchKernels *kernels) {
 
 static bool print_kernels_json(const BenchKernels *kernels, Err *err) {
     cJSON *object = cJSON_CreateObject();
-    add_machine(object, kernels->gemm_peak);
+    add_machine(object, kernels->gemm_peak, kernels->cpu_share);
     cJSON_AddNumberToObject(object, "fma_gflops", kernels->fma_peak);
     cJSON_AddNumberToObject(object, "bf16_gflops", kernels->bf16_peak);
     cJSON *list = cJSON_AddArrayToObject(object, "kernels");
@@ -76,10 +87,7 @@ static bool run_kernels(const Args *args, Err *err) {
 
 static void print_step(const BenchStep *s, const Config *config) {
     const ModelConfig *m = &config->model;
-    char text[256];
-    threads_describe(text, sizeof text);
-    printf("%s\n", text);
-    if (threads_warning()) printf("warning: %s\n", threads_warning());
+    print_machine(s->cpu_share);
     printf("model      %zu layers, width %zu, %zu heads, ffn %zu, n %zu, k %zu, %s, vocabulary %s\n", m->layers, m->width,
            m->heads, m->ffn, m->n, m->k[0], m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
            show_count(m->vocab));
@@ -98,7 +106,7 @@ static bool print_step_json(const BenchStep *s, Err *err) {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, "tokens_per_s", s->tokens_per_s);
     cJSON_AddNumberToObject(object, "gflops", s->gflops);
-    add_machine(object, s->peak_gflops);
+    add_machine(object, s->peak_gflops, s->cpu_share);
     cJSON_AddNumberToObject(object, "fraction_of_peak", s->fraction_of_peak);
     cJSON_AddNumberToObject(object, "step_s", s->step_s);
     cJSON_AddNumberToObject(object, "step_min_s", s->step_min_s);

@@ -267,7 +267,9 @@ bool bench_kernels(BenchKernels *out, Err *err) {
     const size_t models = sizeof sizes / sizeof *sizes;
     *out = (BenchKernels){.items = calloc(models * CASES, sizeof *out->items)};
     if (!out->items) return err_set(err, ERR_FAILED, "out of memory for the results");
+    double start = bench_now(), cpu = bench_cpu_time();
     if (!bench_gemm_peak(&out->gemm_peak, BENCH_PEAK_SIZE, 1, err)) return false;
+    out->cpu_share = (bench_cpu_time() - cpu) / (bench_now() - start) / (double)bench_threads();
     out->fma_peak = bench_fma_peak(0.3);
     out->bf16_peak = bench_bf16_peak(0.3);
     for (size_t m = 0; m < models; m++) {

@@ -2,13 +2,28 @@
 
 #include <stdlib.h>
 #include <time.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 enum { REPEATS_MIN = 5, REPEATS_MAX = 200 };
 
-double bench_now(void) {
+static double read_clock(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bench_now(void) { return read_clock(CLOCK_MONOTONIC); }
+
+double bench_cpu_time(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
+
+size_t bench_threads(void) {
+#ifdef _OPENMP
+    return (size_t)omp_get_max_threads();
+#else
+    return 1;
+#endif
 }
 
 static int compare_doubles(const void *a, const void *b) {

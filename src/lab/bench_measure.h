@@ -6,6 +6,11 @@
 
 double bench_now(void); /* seconds of the monotonic clock */
 
+/* Processor time of all threads since the program started. */
+double bench_cpu_time(void);
+
+size_t bench_threads(void); /* that a parallel region gets */
+
 double bench_median(double *values, size_t count); /* sorts */
 
 /* Median seconds of run(context), called once before and then for about `seconds`, at least 5 and at most 200 times. */

@@ -5,9 +5,6 @@
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
 #endif
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include "arena.h"
 #include "bench.h"
@@ -43,14 +40,6 @@ static inline Vec vec_set(float x) { return (Vec){x, x, x, x}; }
 static inline Vec vec_fma(Vec x, Vec y, Vec z) { return x * y + z; }
 #endif
 
-static size_t team_size(void) {
-#ifdef _OPENMP
-    return (size_t)omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
-
 /* Makes the compiler believe that the sum is used: else the loop has no effect and goes away. */
 static inline void keep(Vec sum) { __asm__ volatile("" : : "m"(sum)); }
 
@@ -71,7 +60,7 @@ static void run_fma(void *unused) {
 }
 
 double bench_fma_peak(double seconds) {
-    double operations = 2.0 * LANES * CHAINS * ROUNDS * (double)team_size();
+    double operations = 2.0 * LANES * CHAINS * ROUNDS * (double)bench_threads();
     return operations / bench_measure(run_fma, NULL, seconds) / 1e9;
 }
 
@@ -94,7 +83,7 @@ static void run_bf16(void *unused) {
 }
 
 double bench_bf16_peak(double seconds) {
-    double operations = 4.0 * LANES * CHAINS * ROUNDS * (double)team_size(); /* two products and two sums a lane */
+    double operations = 4.0 * LANES * CHAINS * ROUNDS * (double)bench_threads(); /* two products and two sums a lane */
     return operations / bench_measure(run_bf16, NULL, seconds) / 1e9;
 }
 #else
