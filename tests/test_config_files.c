@@ -204,12 +204,16 @@ static void check_files(const PathList *paths, const char *const *names, size_t 
 /* Globs belong to the file that names them, wherever the program is started; files come sorted
  * within each glob. */
 static void test_globs(void) {
-    static const char *const train[] = {"text/z.txt", "text/a.txt.gz", "text/b.txt.gz"},
-                             *const valid[] = {"cfg/v.txt"};
+    static const char *const train[] = {"text/z.txt",    "text/a.txt.gz", "text/b.txt.gz",
+                                        "text/c.txt.gz", "text/d.txt.gz", "text/e.txt.gz"};
+    static const char *const valid[] = {"cfg/v.txt"};
     Config c;
     Err err = {0};
-    put("text/b.txt.gz", "");
+    put("text/c.txt.gz", ""); /* an order that no folder keeps by itself */
     put("text/a.txt.gz", "");
+    put("text/e.txt.gz", "");
+    put("text/b.txt.gz", "");
+    put("text/d.txt.gz", "");
     put("text/z.txt", "");
     put("text/folder.txt.gz/inside", ""); /* a glob steps over folders */
     put("cfg/v.txt", "");
@@ -219,7 +223,7 @@ static void test_globs(void) {
     CHECK(c.data.train.count == 0 && c.data.valid.count == 0); /* loading looks for no text */
     for (int again = 0; again < 2; again++) {
         CHECK_MSG(config_resolve_data(&c, &err), "%s", err.msg);
-        check_files(&c.data.train, train, 3);
+        check_files(&c.data.train, train, 6);
         check_files(&c.data.valid, valid, 1);
     }
     config_free(&c);

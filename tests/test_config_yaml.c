@@ -40,6 +40,8 @@ static void test_number_text(void) {
         CHECK_MSG(!e || (dot && dot < e && (e[1] == '-' || e[1] == '+')), "%s", text);
     }
     char text[32];
+    double value = 7;
+    CHECK(number_read(&value, "1e999", false) == NUMBER_TOO_LARGE && value == 7);
     number_write(text, sizeof text, 1e-4);
     CHECK_STR(text, "0.0001");
     number_write(text, sizeof text, 1e-6);

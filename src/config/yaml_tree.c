@@ -160,8 +160,8 @@ static bool is_tab_at(const char *text, size_t size, yaml_mark_t mark) {
     return i < size && text[i] == '\t';
 }
 
-/* libyaml's commonest complaints in the words of someone who writes a config.  Where it gives up late, the place to
- * look at is the one where the construct began. */
+/* libyaml's commonest complaints in the words of someone who writes a config.  Where it gives up
+ * late, the place to look at is the one where the construct began. */
 static const struct {
     const char *problem, *message;
     bool at_beginning;
