@@ -48,10 +48,11 @@ static bool candidates_add(Candidates *list, const char *dir, const char *name, 
         list->capacity = capacity;
     }
     size_t size = strlen(dir) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (!path) return false;
-    snprintf(path, size, "%s/%s", dir, name);
-    list->items[list->count++] = (Candidate){path, step, last};
+    Candidate *added = &list->items[list->count];
+    *added = (Candidate){.path = malloc(size), .step = step, .last = last};
+    if (!added->path) return false;
+    snprintf(added->path, size, "%s/%s", dir, name);
+    list->count++;
     return true;
 }
 
