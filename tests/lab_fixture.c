@@ -14,12 +14,13 @@ static const char YAML[] =
 static void save(const char *path, const Tokenizer *tokenizer) {
     Config config;
     ParamTable table;
-    Arena arena;
+    Arena arena, counting = {0};
     Err err = {0};
     REQUIRE(config_from_yaml(&config, YAML, "fixture", &err));
     config_set_vocab(&config, tokenizer_vocab_size(tokenizer));
     REQUIRE(param_table_create(&table, &config.model, &err));
-    REQUIRE(arena_create(&arena, table.block_reals * sizeof(real), &err));
+    arena_take(&counting, table.block_reals, sizeof(real));
+    REQUIRE(arena_create(&arena, counting.used, &err));
     real *weights = arena_take(&arena, table.block_reals, sizeof(real));
     params_init(weights, &table, 3);
     for (size_t t = 0; t < table.count; t++) {

@@ -34,7 +34,7 @@ static bool append(Encoder *e, const uint32_t *ids, size_t count, Err *err) {
         out->ids = grown;
         e->capacity = capacity;
     }
-    memcpy(out->ids + out->count, ids, count * sizeof *ids);
+    if (count > 0) memcpy(out->ids + out->count, ids, count * sizeof *ids); /* ids may be NULL where there are none */
     out->count += count;
     return true;
 }

@@ -1,16 +1,23 @@
 #include "loaded_model.h"
 
+/* Room for one block of the table; the pointer stays in the arena. */
+static bool create_block(real **block, Arena *arena, const ParamTable *table, Err *err) {
+    Arena counting = {0};
+    arena_take(&counting, table->block_reals, sizeof(real));
+    if (!arena_create(arena, counting.used, err)) return err_context(err, "parameters");
+    *block = arena_take(arena, table->block_reals, sizeof(real));
+    return true;
+}
+
 bool loaded_model_open(LoadedModel *out, const char *path, Err *err) {
     *out = (LoadedModel){0};
     Checkpoint *checkpoint = &out->checkpoint;
+    real *weights;
     bool ok = checkpoint_open(checkpoint, path, err) &&
-              arena_create(&out->arena, checkpoint->table.block_reals * sizeof(real), err);
-    if (ok) {
-        real *weights = arena_take(&out->arena, checkpoint->table.block_reals, sizeof(real));
-        ok = checkpoint_read(checkpoint, weights, NULL, NULL, err) &&
-             tokenizer_load_bytes(&out->tokenizer, checkpoint->tokenizer.data, checkpoint->tokenizer.size, path, err);
-        if (ok) params_view(&out->params, &checkpoint->table, &checkpoint->config.model, weights);
-    }
+              create_block(&weights, &out->arena, &checkpoint->table, err) &&
+              checkpoint_read(checkpoint, weights, NULL, NULL, err) &&
+              tokenizer_load_bytes(&out->tokenizer, checkpoint->tokenizer.data, checkpoint->tokenizer.size, path, err);
+    if (ok) params_view(&out->params, &checkpoint->table, &checkpoint->config.model, weights);
     if (!ok) loaded_model_close(out);
     return ok;
 }

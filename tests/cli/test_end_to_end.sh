@@ -201,7 +201,10 @@ mkfifo input
 "$linformer" fill-mask "$checkpoint" <input >out 2>err &
 pid=$!
 exec 9>input
-sleep 1
+for i in $(seq 200); do # the log's first line comes after the signals are taken care of
+    ! grep -q kernel err || break
+    sleep 0.1
+done
 kill -TERM $pid
 wait $pid
 status=$?
@@ -214,7 +217,7 @@ begin interrupted_pretrain && {
 need checkpoint
 "$linformer" pretrain "$small" $text $places run=stopped train.steps=100000 >out 2>err &
 pid=$!
-for i in $(seq 100); do
+for i in $(seq 300); do
     [ ! -s stopped/metrics.jsonl ] || break
     sleep 0.1
 done
