@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Writes tests/refs/*.ref: what an independent PyTorch model, in double precision, says about tiny two-layer encoders.
+
+    python3 scripts/make_refs.py [folder]          (needs torch and numpy; the tests need neither)
+
+The model here is written from the definition (DESIGN of the attention: feature projection first, then the sequence
+projection, biases included; one sequence at a time; no padding, no batching, autograd for every gradient) and shares no code
+and no order of operations with the C program.  tests/test_parity.c reads the files and compares.
+
+Every file is one case:
+
+    offset 0   8 bytes  "LFREF001"
+    then records up to the end of the file, all little-endian and without padding:
+        u32 length of the name, the name (no NUL)
+        u32 type: 0 float64, 1 float32, 2 uint32
+        u32 rows, u32 cols
+        rows * cols elements, row-major
+
+    config          uint32  n, layers, width, heads, ffn, vocab, scope (0 head, 1 layer, 2 model), tie_kv, fixed projection,
+                            full attention, pre-norm, then k of every layer
+    adamw           float64 lr, beta1, beta2, eps, weight decay, number of steps
+    ids, start, masked_rows, labels    uint32, as in include/batch.h
+    param.NAME      float32 parameters (drawn as float32, so that both builds start from the same numbers)
+    act.NAME        float64 intermediates (some cases)
+    hidden          float64 (total, width)
+    loss            float64 mean over the masked rows of the cross-entropy in nats
+    grad.NAME       float64 gradient of that mean; absent for frozen tensors
+    after.NAME      float64 parameters after the AdamW steps (each on the same batch; some cases)
+"""
+
+import math
+import os
+import struct
+import sys
+
+import numpy as np
+import torch
+
+torch.set_default_dtype(torch.float64)
+
+# all sizes different, so that swapped dimensions show
+N, LAYERS, C, H, FF, V = 11, 2, 6, 3, 10, 13
+D = C // H
+LENGTHS = [11, 1, 4, 7, 2]
+ADAMW = dict(lr=0.01, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01, steps=3)
+
+# name: scope, tie_kv, k of each layer, fixed, full, pre-norm, keep intermediates, AdamW steps
+CASES = {
+    "head_untied_post": ("head", False, [7, 4], False, False, False, True, False),
+    "head_tied_pre": ("head", True, [4, 7], False, False, True, False, False),
+    "layer_untied_pre": ("layer", False, [7, 4], False, False, True, True, True),
+    "layer_tied_post": ("layer", True, [5, 5], False, False, False, False, True),
+    "model_untied_post": ("model", False, [4, 7], False, False, False, False, False),
+    "model_tied_pre": ("model", True, [7, 4], False, False, True, False, True),
+    "layer_untied_fixed_post": ("layer", False, [5, 5], True, False, False, False, True),
+    "full_post": ("layer", False, [5, 5], False, True, False, False, False),
+}
+
+
+class Case:
+    """Parameters by name, and which of E and F each layer and head uses."""
+
+    def __init__(self, name, seed):
+        (self.scope, self.tie, self.k, self.fixed, self.full, self.pre, self.keep_acts, self.steps) = CASES[name]
+        self.rng = np.random.default_rng(seed)
+        self.p = {}
+        self.matrices = set()
+        self.frozen = set()
+        self._draw_all()
+        self._draw_batch()
+
+    def _draw(self, name, shape, mean, std):
+        values = (mean + std * self.rng.standard_normal(shape)).astype(np.float32)
+        self.p[name] = torch.tensor(values.astype(np.float64))
+        if len(shape) == 2:
+            self.matrices.add(name)
+
+    def _draw_projection(self, prefix, rows):
+        for letter in "k" if self.tie else "kv":
+            self._draw(f"{prefix}seq_proj_{letter}", (rows, N), 0, 0.5)
+            if self.fixed:
+                self.frozen.add(f"{prefix}seq_proj_{letter}")
+
+    def _draw_norm(self, prefix):
+        self._draw(prefix + "_w", (C,), 1, 0.3)
+        self._draw(prefix + "_b", (C,), 0, 0.3)
+
+    def _draw_linear(self, prefix, rows, cols):
+        self._draw(prefix + "_w", (rows, cols), 0, 0.4)
+        self._draw(prefix + "_b", (rows,), 0, 0.3)
+
+    def _draw_all(self):
+        self._draw("token", (V, C), 0, 0.7)
+        self._draw("position", (N, C), 0, 0.7)
+        self._draw_norm("emb_ln")
+        if self.scope == "model" and not self.full:
+            self._draw_projection("", max(self.k))
+        for l in range(LAYERS):
+            at = f"layer{l}."
+            for x in "qkv":
+                self._draw_linear(at + x, C, C)
+            if self.scope != "model" and not self.full:
+                self._draw_projection(at, self.k[l] * (H if self.scope == "head" else 1))
+            self._draw_linear(at + "out", C, C)
+            self._draw_norm(at + "ln1")
+            self._draw_linear(at + "ff1", FF, C)
+            self._draw_linear(at + "ff2", C, FF)
+            self._draw_norm(at + "ln2")
+        if self.pre:
+            self._draw_norm("final_ln")
+        self._draw_linear("head", C, C)
+        self._draw_norm("head_ln")
+        self._draw("head_bias", (V,), 0, 0.3)
+
+    def _draw_batch(self):
+        total = sum(LENGTHS)
+        self.start = np.concatenate([[0], np.cumsum(LENGTHS)])
+        self.ids = self.rng.integers(0, V, total)
+        self.rows = np.sort(self.rng.choice(total, 9, replace=False))
+        self.labels = self.rng.integers(0, V, len(self.rows))
+
+    def projection(self, letter, layer, head):
+        """E (letter k) or F (letter v) of one head, (k_layer, n)."""
+        k = self.k[layer]
+        letter = "k" if self.tie else letter
+        if self.scope == "model":
+            return self.p[f"seq_proj_{letter}"][:k]
+        whole = self.p[f"layer{layer}.seq_proj_{letter}"]
+        return whole[head * k:(head + 1) * k] if self.scope == "head" else whole
+
+
+def layer_norm(x, w, b):
+    mean = x.mean(-1, keepdim=True)
+    var = ((x - mean) ** 2).mean(-1, keepdim=True)
+    return (x - mean) / torch.sqrt(var + 1e-5) * w + b
+
+
+def gelu(x):
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def attention(case, layer, x):
+    """x (T, C): one sequence."""
+    p, at = case.p, f"layer{layer}."
+    q = x @ p[at + "q_w"].T + p[at + "q_b"]
+    k = x @ p[at + "k_w"].T + p[at + "k_b"]
+    v = x @ p[at + "v_w"].T + p[at + "v_b"]
+    heads = []
+    for h in range(H):
+        cut = slice(h * D, (h + 1) * D)
+        kh, vh = k[:, cut], v[:, cut]
+        if not case.full:
+            T = x.shape[0]
+            kh = case.projection("k", layer, h)[:, :T] @ kh
+            vh = case.projection("v", layer, h)[:, :T] @ vh
+        heads.append(torch.softmax(q[:, cut] @ kh.T / math.sqrt(D), dim=-1) @ vh)
+    return torch.cat(heads, dim=1) @ p[at + "out_w"].T + p[at + "out_b"]
+
+
+def feed_forward(case, layer, x):
+    p, at = case.p, f"layer{layer}."
+    return gelu(x @ p[at + "ff1_w"].T + p[at + "ff1_b"]) @ p[at + "ff2_w"].T + p[at + "ff2_b"]
+
+
+def encode(case, ids, acts):
+    """One sequence; appends the intermediates to the lists in acts."""
+    p = case.p
+
+    def norm(name, x):
+        return layer_norm(x, p[name + "_w"], p[name + "_b"])
+
+    x = p["token"][ids] + p["position"][:len(ids)]
+    x = norm("emb_ln", x)
+    for l in range(LAYERS):
+        at = f"layer{l}."
+        x = x + attention(case, l, norm(at + "ln1", x) if case.pre else x)
+        acts.setdefault(at + "sum_att", []).append(x)
+        if not case.pre:
+            x = norm(at + "ln1", x)
+        x = x + feed_forward(case, l, norm(at + "ln2", x) if case.pre else x)
+        acts.setdefault(at + "sum_ffn", []).append(x)
+        if not case.pre:
+            x = norm(at + "ln2", x)
+    return norm("final_ln", x) if case.pre else x
+
+
+def forward(case):
+    acts = {}
+    ids = torch.tensor(case.ids)
+    hidden = torch.cat([encode(case, ids[a:b], acts) for a, b in zip(case.start[:-1], case.start[1:])])
+    p = case.p
+    h = gelu(hidden[torch.tensor(case.rows)] @ p["head_w"].T + p["head_b"])
+    logits = layer_norm(h, p["head_ln_w"], p["head_ln_b"]) @ p["token"].T + p["head_bias"]
+    labels = torch.tensor(case.labels)
+    loss = -(torch.log_softmax(logits, dim=-1)[torch.arange(len(labels)), labels]).mean()
+    return loss, hidden, {name: torch.cat(parts) for name, parts in acts.items()}
+
+
+class Writer:
+    TYPES = {np.dtype("<f8"): 0, np.dtype("<f4"): 1, np.dtype("<u4"): 2}
+
+    def __init__(self, path):
+        self.file = open(path, "wb")
+        self.file.write(b"LFREF001")
+
+    def put(self, name, values, dtype):
+        a = np.atleast_1d(np.asarray(values)).astype(dtype)
+        rows, cols = (a.shape[0], 1) if a.ndim == 1 else a.shape
+        text = name.encode()
+        self.file.write(struct.pack("<I", len(text)) + text + struct.pack("<III", self.TYPES[a.dtype], rows, cols))
+        self.file.write(a.tobytes())
+
+
+def write_case(name, seed, path):
+    case = Case(name, seed)
+    for key, tensor in case.p.items():
+        tensor.requires_grad_(key not in case.frozen)
+    w = Writer(path)
+    w.put("config", [N, LAYERS, C, H, FF, V, ["head", "layer", "model"].index(case.scope), case.tie, case.fixed, case.full,
+                     case.pre] + case.k, "<u4")
+    for key, values in ("ids", case.ids), ("start", case.start), ("masked_rows", case.rows), ("labels", case.labels):
+        w.put(key, values, "<u4")
+    for key, tensor in case.p.items():
+        w.put("param." + key, tensor.detach().numpy(), "<f4")
+
+    loss, hidden, acts = forward(case)
+    loss.backward()
+    for key, tensor in acts.items() if case.keep_acts else ():
+        w.put("act." + key, tensor.detach().numpy(), "<f8")
+    w.put("hidden", hidden.detach().numpy(), "<f8")
+    w.put("loss", loss.item(), "<f8")
+    for key, tensor in case.p.items():
+        if key not in case.frozen:
+            w.put("grad." + key, tensor.grad.numpy(), "<f8")
+
+    if case.steps:
+        write_adamw(w, case)
+    w.file.close()
+    print(f"{path}: {os.path.getsize(path)} bytes, loss {loss.item():.6f}")
+
+
+def write_adamw(w, case):
+    a = ADAMW
+    w.put("adamw", [a["lr"], *a["betas"], a["eps"], a["weight_decay"], a["steps"]], "<f8")
+    decayed = [t for key, t in case.p.items() if key in case.matrices and key not in case.frozen]
+    plain = [t for key, t in case.p.items() if key not in case.matrices]
+    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": a["weight_decay"]},
+                                   {"params": plain, "weight_decay": 0.0}], lr=a["lr"], betas=a["betas"], eps=a["eps"])
+    for _ in range(a["steps"]):
+        optimizer.zero_grad()
+        forward(case)[0].backward()
+        optimizer.step()
+    for key, tensor in case.p.items():
+        w.put("after." + key, tensor.detach().numpy(), "<f8")
+
+
+def main():
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "tests", "refs")
+    os.makedirs(folder, exist_ok=True)
+    for i, name in enumerate(CASES):
+        write_case(name, 2000 + i, os.path.join(folder, name + ".ref"))
+
+
+main()

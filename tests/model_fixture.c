@@ -1,0 +1,198 @@
+#include "model_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "encoder.h"
+#include "harness.h"
+#include "io.h"
+#include "mlm_head.h"
+#include "rng.h"
+
+ModelConfig model_config_tiny(void) {
+    return (ModelConfig){ .n = 11,
+                          .k = { 5, 3 },
+                          .scope = SCOPE_LAYER,
+                          .tie_kv = false,
+                          .projection = PROJECTION_LINEAR,
+                          .attention = ATTENTION_LINFORMER,
+                          .layers = 2,
+                          .width = 12,
+                          .heads = 3,
+                          .ffn = 20,
+                          .proj_init_std = 0.1,
+                          .norm = NORM_POST,
+                          .vocab = 37 };
+}
+
+static void require_made(bool made, const Err *err) {
+    CHECK_MSG(made, "%s", err->msg);
+    if (!made) test_end();
+}
+
+void model_create(Model *out, const ModelConfig *config, size_t max_B, size_t max_total, ActMode mode) {
+    Err err = { 0 };
+    *out = (Model){ .config = *config };
+    require_made(param_table_create(&out->table, config, &err), &err);
+    size_t bytes = out->table.block_reals * sizeof(real);
+    require_made(arena_create(&out->weights_arena, bytes, &err), &err);
+    require_made(arena_create(&out->grads_arena, bytes, &err), &err);
+    require_made(activations_create(&out->acts, config, max_B, max_total, mode, &err), &err);
+    out->weights = (real *)out->weights_arena.base;
+    out->grads = (real *)out->grads_arena.base;
+    params_view(&out->params, &out->table, config, out->weights);
+    params_view(&out->d_params, &out->table, config, out->grads);
+    model_randomize(out, 1);
+}
+
+void model_destroy(Model *model) {
+    activations_destroy(&model->acts);
+    arena_destroy(&model->grads_arena);
+    arena_destroy(&model->weights_arena);
+    param_table_destroy(&model->table);
+}
+
+static void randomize_tensor(real *w, const Tensor *tensor, uint64_t key) {
+    double mean = 0, std = 0.3;
+    if (tensor->init == INIT_ONE) mean = 1;
+    if (tensor->init == INIT_NORMAL) std = 0.4;
+    if (tensor->init == INIT_PROJECTION) std = 0.5;
+    for (size_t i = 0; i < tensor->count; i++) w[i] = (real)(float)(mean + std * rng_normal(key, i));
+}
+
+void model_randomize(Model *model, uint64_t seed) {
+    memset(model->weights, 0, model->table.block_reals * sizeof(real));
+    for (size_t i = 0; i < model->table.count; i++) {
+        const Tensor *tensor = &model->table.items[i];
+        uint64_t key = rng_key(seed, RNG_TEST, io_hash(tensor->name, strlen(tensor->name)), 0);
+        randomize_tensor(model->weights + tensor->offset, tensor, key);
+    }
+}
+
+void model_copy_weights(Model *to, const Model *from) {
+    for (size_t i = 0; i < to->table.count; i++) {
+        const Tensor *t = &to->table.items[i], *f = param_table_find(&from->table, t->name);
+        if (!f) continue;
+        REQUIRE(f->rows == t->rows && f->cols == t->cols);
+        memcpy(to->weights + t->offset, from->weights + f->offset, t->count * sizeof(real));
+    }
+}
+
+void model_zero_grads(Model *model) {
+    memset(model->grads, 0, model->table.block_reals * sizeof(real));
+}
+
+static size_t offset_of(const Model *model, const char *name) {
+    const Tensor *tensor = param_table_find(&model->table, name);
+    CHECK_MSG(tensor != NULL, "no tensor is called %s", name);
+    if (!tensor) test_end();
+    return tensor->offset;
+}
+
+real *model_weight(Model *model, const char *name) { return model->weights + offset_of(model, name); }
+real *model_grad(Model *model, const char *name) { return model->grads + offset_of(model, name); }
+
+double model_loss(Model *model, const Batch *batch) {
+    encoder_forward(&model->acts, &model->params, &model->config, batch);
+    return mlm_head_loss(&model->acts, &model->params, &model->config, batch) / (double)batch->masked;
+}
+
+double model_backward(Model *model, const Batch *batch, double loss_scale) {
+    encoder_forward(&model->acts, &model->params, &model->config, batch);
+    double sum = mlm_head_loss_backward(&model->acts, &model->d_params, &model->params, &model->config, batch,
+                                        loss_scale);
+    encoder_backward(&model->acts, &model->d_params, &model->params, &model->config, batch);
+    return loss_scale * sum;
+}
+
+static double largest(const real *x, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (isnan((double)x[i])) return NAN;
+        most = fmax(most, fabs((double)x[i]));
+    }
+    return most;
+}
+
+static double largest_difference(const real *a, const real *b, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (isnan(d)) return NAN;
+        most = fmax(most, d);
+    }
+    return most;
+}
+
+double array_error(const real *a, const real *b, size_t count) {
+    double difference = largest_difference(a, b, count);
+    return difference == 0 ? 0 : difference / largest(b, count);
+}
+
+static double worst_grads;
+
+double grads_worst(void) { return worst_grads; }
+
+void check_grads_equal(const Model *a, const Model *b, double floor, double tol) {
+    const ParamTable *table = &b->table;
+    double all = largest(b->grads, table->block_reals);
+    CHECK_MSG(all > 0 && isfinite(all), "the largest gradient is %g", all);
+    for (size_t i = 0; i < table->count; i++) {
+        const Tensor *t = &table->items[i];
+        const real *ga = a->grads + t->offset, *gb = b->grads + t->offset;
+        double scale = fmax(largest(gb, t->count), floor * all);
+        double error = largest_difference(ga, gb, t->count) / scale;
+        CHECK_MSG(error <= tol, "gradient of %s: error %.2e of %.3e, allowed %.1e", t->name, error, scale, tol);
+        if (!(error <= worst_grads)) worst_grads = error;
+    }
+}
+
+static void batch_allocate(Batch *out, size_t B, size_t total) {
+    *out = (Batch){ .B = B, .total = total };
+    out->start = calloc(B + 1, sizeof *out->start);
+    out->ids = calloc(total, sizeof *out->ids);
+    out->seq_key = calloc(B, sizeof *out->seq_key);
+    out->masked_rows = calloc(total, sizeof *out->masked_rows);
+    out->labels = calloc(total, sizeof *out->labels);
+    REQUIRE(out->start && out->ids && out->seq_key && out->masked_rows && out->labels);
+}
+
+void batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed) {
+    size_t total = 0;
+    for (size_t b = 0; b < B; b++) total += lengths[b];
+    batch_allocate(out, B, total);
+    uint64_t key = rng_key(seed, RNG_TEST, 1, 0);
+    for (size_t b = 0; b < B; b++) {
+        out->start[b + 1] = out->start[b] + lengths[b];
+        out->seq_key[b] = rng_u64(key, 3 * total + b);
+        size_t always = out->start[b] + rng_below(key, 4 * total + b, lengths[b]);
+        for (size_t i = out->start[b]; i < out->start[b + 1]; i++) {
+            out->ids[i] = (uint32_t)rng_below(key, i, vocab);
+            if (i != always && rng_below(key, total + i, 3) != 0) continue;
+            out->masked_rows[out->masked] = (uint32_t)i;
+            out->labels[out->masked++] = (uint32_t)rng_below(key, 2 * total + i, vocab);
+        }
+    }
+}
+
+void batch_slice(Batch *out, const Batch *from, size_t first, size_t count) {
+    size_t begin = from->start[first], end = from->start[first + count];
+    batch_allocate(out, count, end - begin);
+    for (size_t b = 0; b <= count; b++) out->start[b] = from->start[first + b] - begin;
+    memcpy(out->ids, from->ids + begin, (end - begin) * sizeof *out->ids);
+    memcpy(out->seq_key, from->seq_key + first, count * sizeof *out->seq_key);
+    for (size_t m = 0; m < from->masked; m++) {
+        if (from->masked_rows[m] < begin || from->masked_rows[m] >= end) continue;
+        out->masked_rows[out->masked] = from->masked_rows[m] - (uint32_t)begin;
+        out->labels[out->masked++] = from->labels[m];
+    }
+}
+
+void batch_destroy(Batch *batch) {
+    free(batch->start);
+    free(batch->ids);
+    free(batch->seq_key);
+    free(batch->masked_rows);
+    free(batch->labels);
+    *batch = (Batch){ 0 };
+}
