@@ -39,6 +39,17 @@ const char *tokenizer_normalizer(const Tokenizer *tokenizer);
 bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count, size_t *capacity,
                       const char *text, size_t size, Err *err);
 
+/* The same for much text, a thread at a time with a cache of its own: the tokens of frequent words are remembered where that
+ * cannot change the result, which is BPE with the normalisation of models trained here.  (Unigram sums scores in float over
+ * the whole line, so where two segmentations of a word tie, the words before it decide.)  cache may be NULL. */
+typedef struct TokenizerCache TokenizerCache;
+TokenizerCache *
+tokenizer_cache_create(const Tokenizer *tokenizer);  /* NULL where it would be of no use */
+void tokenizer_cache_destroy(TokenizerCache *cache); /* accepts NULL */
+bool tokenizer_encode_cached(const Tokenizer *tokenizer, TokenizerCache *cache, uint32_t **ids,
+                             size_t *count, size_t *capacity, const char *text, size_t size,
+                             Err *err);
+
 /* Text of ids; malloc'd.  Specials are written by name. */
 char *tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t count);
 

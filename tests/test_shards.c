@@ -320,6 +320,47 @@ static void test_long_lines(void) {
     }
 }
 
+/* What one piece leaves over must not decide where the next is cut: words first, then a word without end. */
+static void test_long_word_after_words(void) {
+    enum { WORDS = 16500, REST = 30000 };
+    char *words = long_line("word ", WORDS), *rest = long_line("\xE2\x82\xAC", REST);
+    char *line = malloc(WORDS + REST + 1);
+    REQUIRE(line != NULL);
+    strcat(strcpy(line, words), rest);
+    Reading r = read_text(line);
+    REQUIRE(r.ok);
+    const char *second = strchr(r.text, '\n') + 1;
+    /* of the words, now before the long one; the space at the cut is left out */
+    size_t left_over = WORDS - (size_t)(second - 1 - r.text) - 1;
+    CHECK_INT(strcspn(second, "\n"), left_over);
+    const char *third = strchr(second, '\n') + 1;
+    CHECK_INT(strcspn(third, "\n"), TEXT_PIECE_MAX / 3 * 3);
+    CHECK(!memcmp(third, rest, TEXT_PIECE_MAX / 3 * 3));
+    free(r.text);
+    free(line);
+    free(words);
+    free(rest);
+}
+
+/* CR and LF, and the bytes of a character, on both sides of each border of the reader's buffer. */
+static void test_buffer_borders(void) {
+    enum { BORDER = 1 << 16, AROUND = 12, LINE = 8 };
+    for (size_t shift = 0; shift < 2 * AROUND; shift++) {
+        size_t filler = (BORDER - AROUND) / LINE * LINE + shift, at = 0;
+        char *text = malloc(filler + 32);
+        REQUIRE(text != NULL);
+        for (; at < filler; at++) text[at] = at % LINE == LINE - 1 ? '\n' : 'a';
+        strcpy(text + at, "b\r\nc\xF0\x9F\x98\x80\r\nd\xE2\x82\xAC\n");
+        Reading r = read_text(text);
+        REQUIRE(r.ok);
+        const char *end = "b\nc\xF0\x9F\x98\x80\nd\xE2\x82\xAC\n--\n";
+        CHECK_STR(r.text + r.size - strlen(end), end);
+        CHECK_INT(r.counts.dropped_bytes, 0);
+        free(r.text);
+        free(text);
+    }
+}
+
 /* The cleaning rules once more, on a whole file in memory and as slowly as one likes. */
 static char *clean_slowly(const unsigned char *in, size_t size, size_t *dropped) {
     char *lines = malloc(4 * size + 16), *out = lines;
@@ -453,6 +494,8 @@ const Test tests_shards[] = {{"good_files", test_good_files, 0},
                              {"unreadable", test_unreadable, 0},
                              {"documents", test_documents, 0},
                              {"long_lines", test_long_lines, 0},
+                             {"long_word_after_words", test_long_word_after_words, 0},
+                             {"buffer_borders", test_buffer_borders, 0},
                              {"random_text", test_random_text, 0},
                              {"json_line_limit", test_json_line_limit, 0},
                              {"flat_memory", test_flat_memory, 0},

@@ -368,6 +368,61 @@ static void test_sample(void) {
     line_sample_free(&a);
 }
 
+static size_t put_utf8(char *out, uint32_t c) {
+    if (c < 0x80) return *out = (char)c, 1;
+    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3F));
+    out[0] = (char)(0xF00 >> n | c);
+    return n;
+}
+
+/* The cache gives what plain encoding gives, on words and on every character before, behind and between spaces. */
+static void test_cache(void) {
+    enum { SIZE = 1 << 18 };
+    Config config;
+    data_fixture_config(&config);
+    data_fixture_train(&config);
+    Tokenizer *t = load(config.tokenizer.model);
+    CHECK(tokenizer_cache_create(t) == NULL); /* unigram */
+    tokenizer_destroy(t);
+    config.tokenizer.type = TOKENIZER_BPE;
+    data_fixture_train(&config);
+    t = load(config.tokenizer.model);
+    TokenizerCache *cache = tokenizer_cache_create(t);
+    REQUIRE(cache != NULL);
+    Ids plain = {0}, cached = {0};
+    Err err = {0};
+    char *text = data_fixture_text(6, SIZE);
+    for (uint32_t c = 1; c < 0x20000; c += c < 0x3100 || (c > 0xF8FF && c < 0x10000) ? 1 : 23) {
+        if (c >= 0xD800 && c < 0xE000) continue;
+        char line[64], at[5] = {0};
+        put_utf8(at, c);
+        snprintf(line, sizeof line, "a%s %sb  %s %s ro%s", at, at, at, at, at);
+        encode(&plain, t, line, strlen(line));
+        REQUIRE(tokenizer_encode_cached(t, cache, &cached.ids, &cached.count, &cached.capacity,
+                                        line, strlen(line), &err));
+        REQUIRE(plain.count == cached.count &&
+                !memcmp(plain.ids, cached.ids, plain.count * sizeof *plain.ids));
+    }
+    for (int round = 0; round < 2; round++) {
+        for (char *line = text; *line;) {
+            size_t size = strcspn(line, "\n");
+            encode(&plain, t, line, size);
+            REQUIRE(tokenizer_encode_cached(t, cache, &cached.ids, &cached.count, &cached.capacity,
+                                            line, size, &err));
+            REQUIRE(plain.count == cached.count &&
+                    !memcmp(plain.ids, cached.ids, plain.count * sizeof *plain.ids));
+            line += size + 1;
+        }
+    }
+    free(plain.ids);
+    free(cached.ids);
+    free(text);
+    tokenizer_cache_destroy(cache);
+    tokenizer_destroy(t);
+    data_fixture_free(&config);
+}
+
 typedef struct Encoder {
     const Tokenizer *tokenizer;
     const char *text;
@@ -420,5 +475,6 @@ const Test tests_tokenizer[] = {{"train", test_train, 0},
                                 {"training_faults", test_training_faults, 0},
                                 {"train_on_hard_text", test_train_on_hard_text, 0},
                                 {"sample", test_sample, 0},
+                                {"cache", test_cache, 0},
                                 {"concurrent_encode", test_concurrent_encode, 0},
                                 {0}};

@@ -28,6 +28,7 @@ typedef struct Block {
     size_t id_count, id_capacity;
     uint32_t *line_ids; /* of one line */
     size_t line_capacity;
+    TokenizerCache *cache;
     uint64_t unknown;
     TextCounts counts; /* of the whole shard, in its last block */
     uint64_t text_hash;
@@ -83,10 +84,11 @@ static void block_free(Block *b) {
     free(b->text);
     free(b->ids);
     free(b->line_ids);
+    tokenizer_cache_destroy(b->cache);
 }
 
-static bool block_create(Block *b, Err *err) {
-    *b = (Block){0};
+static bool block_create(Block *b, const Tokenizer *tokenizer, Err *err) {
+    *b = (Block){.cache = tokenizer_cache_create(tokenizer)};
     b->sizes = malloc(BLOCK_LINES * sizeof *b->sizes);
     b->text = malloc(BLOCK_TEXT);
     if (b->sizes && b->text) return true;
@@ -153,8 +155,8 @@ static bool encode_block(Block *b, const Tokenizer *tokenizer, Err *err) {
     for (size_t l = 0; l < b->lines; l++) {
         if (b->sizes[l] == DOCUMENT_END) continue;
         size_t count;
-        if (!tokenizer_encode(tokenizer, &b->line_ids, &count, &b->line_capacity, text, b->sizes[l],
-                              err))
+        if (!tokenizer_encode_cached(tokenizer, b->cache, &b->line_ids, &count, &b->line_capacity,
+                                     text, b->sizes[l], err))
             return false;
         text += b->sizes[l];
         if (b->id_count + count > b->id_capacity) {
@@ -256,7 +258,7 @@ static void *work(void *argument) {
     Pipeline *p = argument;
     Block block = {0};
     Err err = {0};
-    bool ok = block_create(&block, &err), more = true;
+    bool ok = block_create(&block, p->tokenizer, &err), more = true;
     while (ok && more && !has_failed(p)) {
         uint64_t number = 0, stored = 0;
         pthread_mutex_lock(&p->read_lock);

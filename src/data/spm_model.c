@@ -73,6 +73,16 @@ static bool read_piece(SpmModel *model, Cursor c) {
     return true;
 }
 
+static bool read_trainer(SpmModel *model, Cursor c) {
+    enum { MODEL_TYPE = 3, TYPE_BPE = 2 };
+    Field f;
+    while (c.at < c.end) {
+        if (!read_field(&f, &c)) return false;
+        if (f.number == MODEL_TYPE && f.type == 0) model->is_bpe = f.value == TYPE_BPE;
+    }
+    return true;
+}
+
 /* The character map: u32 LE bytes of the trie, a double-array trie of u32 LE units (as darts-clone builds them), then
  * replacement texts, each ended by a NUL.  In a unit, bit 31 marks a value, bit 8 that a value hangs below, and bits 9..30
  * give the offset by which its children's positions are reached with exclusive or. */
@@ -144,6 +154,9 @@ bool spm_model_read(SpmModel *out, const unsigned char *data, size_t size, Err *
             fault = "a piece is malformed";
         } else if (f.type == 2 && f.number == TRAINER) {
             has_trainer = true;
+            if (!read_trainer(out, (Cursor){f.data, f.data + f.size})) {
+                fault = "the trainer's settings are malformed";
+            }
         } else if (f.type == 2 && f.number == NORMALIZER) {
             has_normalizer = true;
             fault = read_normalizer(out, (Cursor){f.data, f.data + f.size});

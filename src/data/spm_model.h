@@ -11,6 +11,7 @@
 #include "err.h"
 
 typedef struct SpmModel {
+    bool is_bpe;
     size_t pieces;            /* counted in the file */
     char normalizer[64];      /* name of the normalisation rules */
     bool dummy_prefix;        /* a space is put before the text */

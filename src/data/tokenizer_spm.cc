@@ -28,8 +28,17 @@ struct Tokenizer {
     uint64_t hash;
 };
 
+struct TokenizerCache {
+    struct Tokens {
+        size_t first, count;
+    };
+    std::unordered_map<std::string, Tokens> words;
+    std::vector<int> ids; /* of all words */
+};
+
 namespace {
 
+const size_t CACHED_WORDS = 1 << 15, CACHED_WORD_BYTES = 48; /* so a cache stays below 10 MB */
 const size_t MODEL_LIMIT = (size_t)1 << 28;
 const char REMEDY[] = "train one with `linformer tokenizer`, or with spm_train --bos_id=0 "
                       "--pad_id=1 --eos_id=2 --unk_id=3 "
@@ -132,6 +141,46 @@ std::string decode(const Tokenizer *t, const uint32_t *ids, size_t count) {
         at_start = id == TOKEN_BOS && text.size() == sizeof "<s>" - 1;
     }
     return valid_utf8(text);
+}
+
+/* Appends the ids of one word, from the cache if it is there. */
+spm::util::Status encode_word(std::vector<int> *out, const Tokenizer *t, TokenizerCache *cache,
+                              const std::string &word) {
+    auto known = cache->words.find(word);
+    if (known != cache->words.end()) {
+        auto first = cache->ids.begin() + static_cast<std::ptrdiff_t>(known->second.first);
+        out->insert(out->end(), first, first + static_cast<std::ptrdiff_t>(known->second.count));
+        return spm::util::Status();
+    }
+    std::vector<int> ids;
+    spm::util::Status status = t->processor.Encode(word, &ids);
+    if (!status.ok()) return status;
+    out->insert(out->end(), ids.begin(), ids.end());
+    if (word.size() > CACHED_WORD_BYTES) return status;
+    if (cache->words.size() == CACHED_WORDS) { /* what is frequent comes back soon */
+        cache->words.clear();
+        cache->ids.clear();
+    }
+    cache->words[word] = {cache->ids.size(), ids.size()};
+    cache->ids.insert(cache->ids.end(), ids.begin(), ids.end());
+    return status;
+}
+
+spm::util::Status encode_text(std::vector<int> *out, const Tokenizer *t, TokenizerCache *cache,
+                              const char *text, size_t size) {
+    if (!cache) return t->processor.Encode(absl::string_view(text, size), out);
+    std::string word;
+    for (size_t at = 0; at < size;) {
+        const void *space = std::memchr(text + at, ' ', size - at);
+        size_t end = space ? static_cast<size_t>(static_cast<const char *>(space) - text) : size;
+        if (end > at) {
+            word.assign(text + at, end - at);
+            spm::util::Status status = encode_word(out, t, cache, word);
+            if (!status.ok()) return status;
+        }
+        at = end + 1;
+    }
+    return spm::util::Status();
 }
 
 class LineIterator : public spm::SentenceIterator {
@@ -272,13 +321,25 @@ const char *tokenizer_normalizer(const Tokenizer *tokenizer) {
     return tokenizer->model.normalizer;
 }
 
-bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count, size_t *capacity,
-                      const char *text, size_t size, Err *err) {
+TokenizerCache *tokenizer_cache_create(const Tokenizer *tokenizer) {
+    const SpmModel *m = &tokenizer->model;
+    bool words_suffice = m->is_bpe && m->words_are_separate && m->dummy_prefix &&
+                         m->remove_extra_spaces && !m->has_user_symbols &&
+                         std::strcmp(m->normalizer, SPM_NORMALIZER) == 0;
+    return words_suffice ? new (std::nothrow) TokenizerCache : nullptr;
+}
+
+void tokenizer_cache_destroy(TokenizerCache *cache) {
+    delete cache;
+}
+
+bool tokenizer_encode_cached(const Tokenizer *tokenizer, TokenizerCache *cache, uint32_t **ids,
+                             size_t *count, size_t *capacity, const char *text, size_t size,
+                             Err *err) {
     *count = 0;
     try {
         std::vector<int> found;
-        spm::util::Status status =
-            tokenizer->processor.Encode(absl::string_view(text, size), &found);
+        spm::util::Status status = encode_text(&found, tokenizer, cache, text, size);
         if (!status.ok())
             return err_set(err, ERR_FAILED, "sentencepiece: %s", status_text(status).c_str());
         if (found.size() > *capacity) {
@@ -296,6 +357,11 @@ bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count,
     } catch (...) {
         return err_set(err, ERR_FAILED, "encoding text failed");
     }
+}
+
+bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count, size_t *capacity,
+                      const char *text, size_t size, Err *err) {
+    return tokenizer_encode_cached(tokenizer, nullptr, ids, count, capacity, text, size, err);
 }
 
 char *tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t count) {
