@@ -12,7 +12,7 @@ static bool create_block(real **block, Arena *arena, const ParamTable *table, Er
 bool loaded_model_open(LoadedModel *out, const char *path, Err *err) {
     *out = (LoadedModel){0};
     Checkpoint *checkpoint = &out->checkpoint;
-    real *weights;
+    real *weights = NULL;
     bool ok = checkpoint_open(checkpoint, path, err) &&
               create_block(&weights, &out->arena, &checkpoint->table, err) &&
               checkpoint_read(checkpoint, weights, NULL, NULL, err) &&
