@@ -91,8 +91,10 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 # ---- building
 
-# all processors, unless the user says otherwise
-MAKEFLAGS := $(MAKEFLAGS) $(if $(findstring j,$(filter -j% --job%,$(MAKEFLAGS))),,-j$(shell nproc 2>/dev/null || echo 1))
+# all processors; a -j on the command line wins over this one
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS := $(MAKEFLAGS) -j$(shell nproc 2>/dev/null || echo 1)
+endif
 
 .PHONY: all libraries run_tests demo test check gradcheck asan fuzz check-headers check-layers bench lint ci info install \
 	clean help fuzzers format FORCE
