@@ -29,7 +29,11 @@ static char *token_path(const char *folder, const char *text_path) {
     return path_in(folder, file);
 }
 
-static const ManifestShard *find_text(const ManifestPart *part, const char *text_path) {
+/* hint: where it is, most likely; lists mostly keep their order, and there may be many thousands of shards */
+static const ManifestShard *find_text(const ManifestPart *part, const char *text_path,
+                                      size_t hint) {
+    if (hint < part->shard_count && strcmp(part->shards[hint].text_path, text_path) == 0)
+        return &part->shards[hint];
     for (size_t i = 0; i < part->shard_count; i++) {
         if (strcmp(part->shards[i].text_path, text_path) == 0) return &part->shards[i];
     }
@@ -50,7 +54,7 @@ static bool list_part(ManifestPart *out, const PathList *paths, const char *fold
         if (!absolute)
             return err_set(err, ERR_FAILED, "%s: cannot open: %s", paths->items[i],
                            strerror(errno));
-        if (find_text(out, absolute)) {
+        if (find_text(out, absolute, 0)) {
             log_warn("%s: named twice, used once", paths->items[i]);
             free(absolute);
             continue;
@@ -74,7 +78,7 @@ static bool list_texts(Manifest *out, const Config *config, Err *err) {
         return err_context(err, "data.valid");
     for (size_t i = 0; i < out->valid.shard_count; i++) {
         const char *path = out->valid.shards[i].text_path;
-        if (!find_text(&out->train, path)) continue;
+        if (!find_text(&out->train, path, i)) continue;
         return err_set(
             err, ERR_CONFIG,
             "%s: matched by both data.train and data.valid: held-out text must not be trained "
@@ -122,8 +126,7 @@ static bool reuse_shard(ManifestShard *item, const ManifestShard *old, const Man
 typedef struct Survey {
     ManifestShard **stale; /* into the new manifest */
     size_t stale_count;
-    bool
-        same_list; /* the old manifest lists the same texts in the same order, with the same times */
+    bool same_list; /* the old manifest has the same texts in the same order, with the same times */
     char reason[512]; /* why something is stale */
 } Survey;
 
@@ -133,8 +136,8 @@ static void survey_part(Survey *s, ManifestPart *part, const ManifestPart *old_p
     for (size_t i = 0; i < part->shard_count; i++) {
         ManifestShard *item = &part->shards[i];
         /* a shard that moved between train and valid keeps its tokens */
-        const ManifestShard *before = find_text(&old->train, item->text_path);
-        if (!before) before = find_text(&old->valid, item->text_path);
+        const ManifestShard *before = find_text(&old->train, item->text_path, i);
+        if (!before) before = find_text(&old->valid, item->text_path, i);
         char reason[sizeof s->reason];
         if (!reuse_shard(item, before, manifest, reason, sizeof reason)) {
             if (s->stale_count == 0) memcpy(s->reason, reason, sizeof reason);
@@ -297,8 +300,8 @@ static void remove_dropped(const Manifest *old, const Manifest *manifest) {
     for (size_t p = 0; p < 2; p++) {
         for (size_t i = 0; i < parts[p]->shard_count; i++) {
             const ManifestShard *item = &parts[p]->shards[i];
-            bool wanted = find_text(&manifest->train, item->text_path) ||
-                          find_text(&manifest->valid, item->text_path);
+            bool wanted = find_text(&manifest->train, item->text_path, i) ||
+                          find_text(&manifest->valid, item->text_path, i);
             if (!wanted) unlink(item->path);
         }
     }

@@ -132,17 +132,37 @@ void token_file_histogram(uint64_t *counts, const TokenFile *file) {
     for (size_t i = 0; i < file->count; i++) counts[token_at(file, i)]++;
 }
 
+static bool is_allowed(const TokenFile *f, uint32_t id) {
+    return id < f->vocab && (id >= TOKEN_SPECIALS || id == TOKEN_EOS || id == TOKEN_UNK);
+}
+
+static bool fail_token(const TokenFile *f, size_t first, size_t count, Err *err) {
+    for (size_t i = first; i < first + count; i++) {
+        if (is_allowed(f, token_at(f, i))) continue;
+        return err_set(err, ERR_FAILED,
+                       "%s: token %zu is id %u, wanted %d, %d or %d to %zu; prepare the data again",
+                       f->path, i, token_at(f, i), TOKEN_EOS, TOKEN_UNK, TOKEN_SPECIALS,
+                       f->vocab - 1);
+    }
+    return true;
+}
+
 static bool verify_tokens(const TokenFile *f, Err *err) {
+    enum { CHUNK = 4096 };
+    uint32_t ids[CHUNK], vocab = (uint32_t)f->vocab;
     size_t documents = 0;
-    for (size_t i = 0; i < f->count; i++) {
-        uint32_t id = token_at(f, i);
-        if (id >= f->vocab || (id < TOKEN_SPECIALS && id != TOKEN_EOS && id != TOKEN_UNK)) {
-            return err_set(
-                err, ERR_FAILED,
-                "%s: token %zu is id %u, wanted %d, %d or %d to %zu; prepare the data again",
-                f->path, i, id, TOKEN_EOS, TOKEN_UNK, TOKEN_SPECIALS, f->vocab - 1);
+    for (size_t first = 0; first < f->count; first += CHUNK) {
+        size_t count = f->count - first < CHUNK ? f->count - first : CHUNK;
+        uint32_t bad = 0, ends = 0;
+        token_file_read(ids, f, first, count);
+        for (size_t i = 0; i < count; i++) { /* without branches: all the text passes here */
+            uint32_t id = ids[i];
+            bad |=
+                (uint32_t)(id >= vocab) | (uint32_t)(id < TOKEN_EOS) | (uint32_t)(id == TOKEN_MASK);
+            ends += id == TOKEN_EOS;
         }
-        documents += id == TOKEN_EOS;
+        if (bad) return fail_token(f, first, count, err);
+        documents += ends;
     }
     if (documents != f->documents) {
         return err_set(err, ERR_FAILED,
