@@ -294,17 +294,22 @@ static bool apply_override(Loader *loader, const char *text, Err *err) {
 
 /* ---- a whole load ---- */
 
+/* A parser for each scalar would take longer than reading the files. */
+static bool apply_default(Loader *loader, const ConfigKey *key, Err *err) {
+    const Node scalar = {.type = NODE_SCALAR, .text = (char *)key->fallback};
+    if (key->fallback[0] != '[') return value_set(loader, key, NULL, &scalar, err);
+    Node *list = NULL;
+    size_t length = strlen(key->fallback);
+    bool ok = yaml_tree_parse(&list, &loader->source, key->fallback, length, err) &&
+              value_set(loader, key, NULL, list, err);
+    yaml_tree_free(list);
+    return ok;
+}
+
 static bool apply_defaults(Loader *loader, Err *err) {
     loader->source = (Source){"default", true};
     for (size_t i = 0; i < schema_count; i++) {
-        const ConfigKey *key = &schema_keys[i];
-        if (!key->fallback) continue;
-        Node *node = NULL;
-        bool ok =
-            yaml_tree_parse(&node, &loader->source, key->fallback, strlen(key->fallback), err) &&
-            value_set(loader, key, NULL, node, err);
-        yaml_tree_free(node);
-        if (!ok) return false;
+        if (schema_keys[i].fallback && !apply_default(loader, &schema_keys[i], err)) return false;
     }
     return true;
 }
