@@ -77,10 +77,13 @@ static void check_case(Case t) {
     tensors_free();
 }
 
+/* The reference is slow: large products try one beta a form. */
 static void check_all_forms(size_t m, size_t n, size_t k, size_t gap) {
     const real betas[] = {0, 1, (real)-0.75};
-    for (int form = 0; form < 4; form++) {
+    bool large = m * n * k > 1000000;
+    for (size_t form = 0; form < 4; form++) {
         for (size_t i = 0; i < 3; i++) {
+            if (large && i != form % 3) continue;
             check_case(case_new(m, n, k, form & 1 ? TRANS : NO_TRANS, form & 2 ? TRANS : NO_TRANS, i == 1 ? 1 : (real)0.6,
                                 betas[i], gap));
         }
