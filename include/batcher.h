@@ -30,9 +30,13 @@ typedef struct BatchPlan {
     double mask_rate;
     size_t n;
     size_t vocab;
+    size_t piece; /* training sequences are cut into pieces of at most so many tokens; 0: whole */
 } BatchPlan;
 
-/* Arrays of a Batch for up to `sequences` sequences of up to n tokens, one allocation; batch_destroy frees. */
+/* Pieces that one sequence of n tokens can fall into. */
+size_t batch_pieces(size_t n, size_t piece);
+
+/* Arrays of a Batch for up to `sequences` sequences of up to n tokens, in pieces of any length; one allocation, batch_destroy frees. */
 bool batch_create(Batch *out, size_t sequences, size_t n, Err *err);
 void batch_destroy(Batch *batch);
 

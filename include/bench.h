@@ -26,17 +26,18 @@ double bench_bf16_peak(double seconds);
 size_t bench_resident(void);
 
 typedef struct BenchKernel {
-    char model[16];        /* "base" or "small": whose sizes */
+    char model[16]; /* "base" or "small": whose sizes */
     char name[40];
     char shape[64];
-    double seconds;        /* of one call */
-    double gflops;         /* GFLOP/s; 0 where memory is the limit */
-    double gbytes;         /* GB/s read and written by the algorithm; 0 where arithmetic is the limit */
+    double seconds; /* of one call */
+    double gflops;  /* GFLOP/s; 0 where memory is the limit */
+    double gbytes;  /* GB/s read and written by the algorithm; 0 where arithmetic is the limit */
 } BenchKernel;
 
 typedef struct BenchKernels {
     double gemm_peak, fma_peak, bf16_peak; /* GFLOP/s */
-    double cpu_share; /* processor time that the threads got while the peak was measured, of what they asked for */
+    double
+        cpu_share; /* processor time that the threads got while the peak was measured, of what they asked for */
     BenchKernel *items;
     size_t count;
 } BenchKernels;
@@ -54,16 +55,16 @@ typedef struct BenchStepOptions {
 
 typedef struct BenchStep {
     size_t sequences, tokens, masked, steps;
-    double step_s;           /* median */
+    double step_s; /* median */
     double step_min_s, step_max_s;
     double tokens_per_s;
-    double gflops;           /* model operations (plan.h) per second */
-    double peak_gflops;      /* median of gemm peaks measured before and after */
+    double gflops;      /* model operations (plan.h) per second */
+    double peak_gflops; /* median of gemm peaks measured before and after */
     double fraction_of_peak;
-    size_t predicted_bytes;  /* plan's memory_bytes for these sequences */
-    size_t start_rss;        /* resident before anything was allocated: program and libraries */
-    size_t peak_rss;         /* largest while training */
-    double cpu_share;        /* processor time that the threads got, of what they asked for */
+    size_t predicted_bytes; /* plan's memory_bytes for these sequences */
+    size_t start_rss;       /* resident before anything was allocated: program and libraries */
+    size_t peak_rss;        /* largest while training */
+    double cpu_share;       /* processor time that the threads got, of what they asked for */
     double loss_first, loss_last;
 } BenchStep;
 

@@ -102,6 +102,8 @@ typedef enum ScheduleDecay { SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_CONSTANT
 typedef struct ScheduleConfig {
     double warmup;                 /* share of the budget, 0 <= warmup < 1 */
     ScheduleDecay decay;           /* to zero at the end of the budget */
+    size_t length_start;           /* longest piece of a sequence at first; 0: whole sequences from the start */
+    double length_warmup;          /* share of the budget after which sequences are whole */
 } ScheduleConfig;
 
 typedef struct CheckpointConfig {

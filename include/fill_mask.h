@@ -20,7 +20,8 @@ typedef struct MaskedText {
     size_t mask_count;
 } MaskedText;
 
-bool masked_text_encode(MaskedText *out, const Tokenizer *tokenizer, const char *text, size_t size, Err *err);
+bool masked_text_encode(MaskedText *out, const Tokenizer *tokenizer, const char *text, size_t size,
+                        Err *err);
 void masked_text_free(MaskedText *text); /* accepts a zeroed struct */
 
 typedef struct Fill {

@@ -13,7 +13,7 @@
 typedef struct LoadedModel {
     Checkpoint checkpoint; /* its config describes the model */
     Arena arena;
-    Params params;         /* weights only */
+    Params params; /* weights only */
     Tokenizer *tokenizer;
 } LoadedModel;
 

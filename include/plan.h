@@ -20,10 +20,11 @@
 
 typedef struct Plan {
     size_t parameters, trainable, projection_matrices;
-    size_t micro_batch;             /* sequences at a time that the memory is for */
+    size_t micro_batch; /* sequences at a time that the memory is for */
     size_t weight_bytes, grad_bytes, moment_bytes, activation_bytes, batch_bytes; /* of training */
-    size_t memory_bytes;            /* their sum: what a run needs besides program and libraries */
-    double flops_per_token;         /* forward and backward of full-length sequences, train.mask_rate of the tokens predicted */
+    size_t memory_bytes; /* their sum: what a run needs besides program and libraries */
+    double
+        flops_per_token; /* forward and backward of full-length sequences, train.mask_rate of the tokens predicted */
     double forward_flops_per_token;
 } Plan;
 
@@ -34,7 +35,8 @@ bool plan_compute(Plan *out, const Config *config, Err *err);
 double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked);
 
 /* Those of the forward pass alone. */
-double plan_forward_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked);
+double plan_forward_flops(const ModelConfig *config, const size_t *lengths, size_t B,
+                          size_t masked);
 
 /* Tokens that the budget of config consumes at full-length sequences, given the sequences of an epoch and the speed; 0 where that
  * is not known (epochs without prepared data, hours without a speed). */

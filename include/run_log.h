@@ -21,6 +21,7 @@ typedef struct Metrics {
     uint64_t tokens;      /* consumed since the start of the run */
     double loss;          /* mean over the masked tokens since the last line */
     double lr, grad_norm; /* of the last update; the norm before clipping */
+    size_t length;        /* longest piece its sequences were cut into; model.n: whole */
     double tokens_per_s;  /* of the updates since the last line, without evaluations and saves */
     double elapsed_s;     /* training time, without downtime between resumes */
     bool evaluated;       /* the members below are there */

@@ -87,6 +87,8 @@ static void check_same(const Config *a, const Config *b) {
     SAME(optimizer.clip);
     SAME(schedule.warmup);
     SAME(schedule.decay);
+    SAME(schedule.length_start);
+    SAME(schedule.length_warmup);
     SAME(checkpoint.every);
     SAME(checkpoint.keep);
 }

@@ -74,6 +74,8 @@ static const struct {
     {"optimizer.clip", "0", NULL},
     {"schedule.warmup", "0", NULL},
     {"schedule.decay", "cosine", NULL},
+    {"schedule.length_start", "16", NULL},
+    {"schedule.length_warmup", "0.25", NULL},
     {"checkpoint.every", "77", NULL},
     {"checkpoint.keep", "0", NULL},
 };
@@ -118,7 +120,7 @@ static void test_members(void) {
                   "  eval_sequences: 13, log_every: 14}\n"
                   "optimizer: {name: sgd, lr: 0.5, betas: [0.6, 0.7], eps: 0.8, weight_decay: 0.9, "
                   "decay: all, momentum: 0.11, clip: 0.12}\n"
-                  "schedule: {warmup: 0.13, decay: constant}\n"
+                  "schedule: {warmup: 0.13, decay: constant, length_start: 18, length_warmup: 0.19}\n"
                   "checkpoint: {every: 15, keep: 16}\n");
     CHECK_STR(c.run_dir, "r");
     CHECK(c.model.n == 70 && c.model.k[0] == 9 && c.model.k[1] == 8 && c.model.k[2] == 0);
@@ -144,6 +146,7 @@ static void test_members(void) {
     CHECK(c.optimizer.weight_decay == 0.9 && c.optimizer.decay == DECAY_ALL);
     CHECK(c.optimizer.momentum == 0.11 && c.optimizer.clip == 0.12);
     CHECK(c.schedule.warmup == 0.13 && c.schedule.decay == SCHEDULE_CONSTANT);
+    CHECK(c.schedule.length_start == 18 && c.schedule.length_warmup == 0.19);
     CHECK(c.checkpoint.every == 15 && c.checkpoint.keep == 16);
     fixture_check_round_trip(&c);
     config_free(&c);

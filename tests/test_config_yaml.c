@@ -137,6 +137,8 @@ static void draw_config(Config *out, Draws *d) {
     o->clip = 10 * draw_real(d);
     out->schedule.warmup = draw_real(d);
     out->schedule.decay = (ScheduleDecay)draw(d, 3);
+    out->schedule.length_start = draw(d, out->model.n + 1);
+    out->schedule.length_warmup = 1e-9 + draw_real(d) / 2;
     out->checkpoint.every = draw(d, 1ull << 53);
     out->checkpoint.keep = draw(d, 4);
 }

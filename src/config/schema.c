@@ -148,6 +148,12 @@ const ConfigKey schema_keys[] = {
         "share of the budget over which the rate rises from 0 to lr"),
     WORD("schedule.decay", schedule.decay, schedule_words, "linear",
         "course from lr to zero at the end of the budget; constant stays at lr"),
+    INTEGER("schedule.length_start", schedule.length_start, 0, 1048576, "0",
+        "sequence length warm-up: sequences are first cut into pieces of so many tokens, which "
+        "teaches attention to look nearby; at most n; 0: whole from the start"),
+    REAL("schedule.length_warmup", schedule.length_warmup, 0, 1, OPEN_LOW, "0.5",
+        "share of the budget after which sequences are whole: pieces stay at length_start for half "
+        "of it, then grow geometrically"),
 
     INTEGER("checkpoint.every", checkpoint.every, 0, MAX_INT, "1000",
         "steps between step-*.ckpt files; 0: only last.ckpt and best.ckpt, at evaluations and at "

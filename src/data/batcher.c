@@ -151,17 +151,18 @@ static size_t read_sequence(uint32_t *ids, const Dataset *d, size_t sequence) {
 bool batch_create(Batch *out, size_t sequences, size_t n, Err *err) {
     *out = (Batch){0};
     size_t tokens = sequences * n;
-    size_t per_sequence = sizeof *out->seq_key + sizeof *out->start;
-    size_t per_token = sizeof *out->ids + sizeof *out->masked_rows + sizeof *out->labels;
+    /* pieces may be as short as a token, and each needs a key and a start */
+    size_t per_token = sizeof *out->seq_key + sizeof *out->start + sizeof *out->ids +
+                       sizeof *out->masked_rows + sizeof *out->labels;
     bool fits = sequences > 0 && n > 0 && n <= SIZE_MAX / 64 / sequences && tokens <= UINT32_MAX;
-    char *block = fits ? malloc((sequences + 1) * per_sequence + tokens * per_token) : NULL;
+    char *block = fits ? malloc((tokens + 1) * per_token) : NULL;
     if (!block) {
         return err_set(err, ERR_FAILED, "no memory for a batch of %zu sequences of %zu tokens",
                        sequences, n);
     }
     out->seq_key = (uint64_t *)(void *)block;
-    out->start = (size_t *)(void *)(out->seq_key + sequences + 1);
-    out->ids = (uint32_t *)(void *)(out->start + sequences + 1);
+    out->start = (size_t *)(void *)(out->seq_key + tokens + 1);
+    out->ids = (uint32_t *)(void *)(out->start + tokens + 1);
     out->masked_rows = out->ids + tokens;
     out->labels = out->masked_rows + tokens;
     out->start[0] = 0;
@@ -178,19 +179,32 @@ static void batch_clear(Batch *batch) {
     batch->start[0] = 0;
 }
 
-/* Appends a sequence, masked by mask_key. */
+size_t batch_pieces(size_t n, size_t piece) {
+    return piece == 0 || piece >= n ? 1 : (n + piece - 1) / piece;
+}
+
+/* Ends a sequence of the batch `T` tokens on. */
+static void batch_end_sequence(Batch *batch, size_t T, uint64_t seq_key) {
+    batch->seq_key[batch->B] = seq_key;
+    batch->total += T;
+    batch->start[++batch->B] = batch->total;
+}
+
+/* Appends a sequence, masked by mask_key and cut into pieces of at most `piece` tokens (0: whole).  The masks are
+ * those of the whole sequence; the pieces are sequences of their own, whose positions begin at 0. */
 static void batch_add(Batch *batch, const Dataset *d, size_t sequence, const BatchPlan *plan,
-                      uint64_t mask_key, uint64_t seq_key) {
+                      uint64_t mask_key, uint64_t seq_key, size_t piece) {
     uint32_t *ids = batch->ids + batch->total, *rows = batch->masked_rows + batch->masked;
     size_t T = read_sequence(ids, d, sequence);
     assert(T <= plan->n);
     size_t masked = mlm_mask(ids, rows, batch->labels + batch->masked, T, plan->vocab,
                              plan->mask_rate, mask_key);
     for (size_t i = 0; i < masked; i++) rows[i] += (uint32_t)batch->total;
-    batch->seq_key[batch->B] = seq_key;
     batch->masked += masked;
-    batch->total += T;
-    batch->start[++batch->B] = batch->total;
+    if (piece == 0) piece = T;
+    batch_end_sequence(batch, T < piece ? T : piece, seq_key);
+    for (size_t t = piece; t < T; t += piece)
+        batch_end_sequence(batch, T - t < piece ? T - t : piece, rng_u64(seq_key, t));
 }
 
 /* Sample number -> epoch and sequence. */
@@ -208,7 +222,7 @@ size_t batch_fill_train(Batch *batch, const Dataset *d, const BatchPlan *plan, u
         uint64_t epoch;
         size_t sequence = sample_sequence(&epoch, d, plan, first + i);
         batch_add(batch, d, sequence, plan, rng_key(plan->seed, RNG_MASK, epoch, sequence),
-                  rng_key(plan->seed, RNG_DROPOUT, epoch, sequence));
+                  rng_key(plan->seed, RNG_DROPOUT, epoch, sequence), plan->piece);
     }
     return batch->masked;
 }
@@ -247,7 +261,7 @@ size_t batch_fill_eval(Batch *batch, const Dataset *d, const BatchPlan *plan, si
         size_t sequence = first + i * stride;
         if (sequence >= d->sequences) break;
         /* no seed in the key: two models are asked the same questions */
-        batch_add(batch, d, sequence, plan, rng_key(0, RNG_EVAL_MASK, 0, sequence), 0);
+        batch_add(batch, d, sequence, plan, rng_key(0, RNG_EVAL_MASK, 0, sequence), 0, 0);
     }
     return batch->masked;
 }

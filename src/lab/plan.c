@@ -6,6 +6,7 @@
 
 #include "activations.h"
 #include "arena.h"
+#include "batcher.h"
 #include "optimizer.h"
 #include "params.h"
 
@@ -25,7 +26,8 @@ static void add_linear(Flops *f, double rows, double in, double out) {
 }
 
 /* `times` sequence projections of the whole batch to P rows a sequence. */
-static void add_seq_projection(Flops *f, const ModelConfig *config, double total, double P, double times) {
+static void add_seq_projection(Flops *f, const ModelConfig *config, double total, double P,
+                               double times) {
     double products = 2 * times * P * total * (double)config->width;
     f->forward += products;
     f->inputs += products;
@@ -47,16 +49,19 @@ static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, size_
 }
 
 /* Scores and weighted sums of layer l. */
-static void add_attention(Flops *f, const ModelConfig *config, size_t l, const size_t *lengths, size_t B) {
+static void add_attention(Flops *f, const ModelConfig *config, size_t l, const size_t *lengths,
+                          size_t B) {
     for (size_t b = 0; b < B; b++) {
-        double T = (double)lengths[b], keys = config->attention == ATTENTION_FULL ? T : (double)config->k[l];
+        double T = (double)lengths[b],
+               keys = config->attention == ATTENTION_FULL ? T : (double)config->k[l];
         double products = 2 * 2 * T * keys * (double)config->width;
         f->forward += products;
         f->inputs += 2 * products; /* both factors of both products are activations */
     }
 }
 
-static Flops count_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked) {
+static Flops count_flops(const ModelConfig *config, const size_t *lengths, size_t B,
+                         size_t masked) {
     Flops f = {0};
     size_t total = 0;
     double C = (double)config->width;
@@ -65,13 +70,15 @@ static Flops count_flops(const ModelConfig *config, const size_t *lengths, size_
         add_linear(&f, (double)total, C, 2 * C); /* queries and output map */
         add_keys_values(&f, config, l, B, total);
         add_attention(&f, config, l, lengths, B);
-        add_linear(&f, (double)total, C, 2 * (double)config->ffn); /* both maps of the feed-forward block */
+        add_linear(&f, (double)total, C,
+                   2 * (double)config->ffn); /* both maps of the feed-forward block */
     }
     add_linear(&f, (double)masked, C, C + (double)config->vocab);
     return f;
 }
 
-double plan_forward_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked) {
+double plan_forward_flops(const ModelConfig *config, const size_t *lengths, size_t B,
+                          size_t masked) {
     return count_flops(config, lengths, B, masked).forward;
 }
 
@@ -83,8 +90,9 @@ double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t 
 /* Arrays of a Batch: ids, masked rows and labels; starts and dropout keys. */
 static bool batch_bytes(size_t *out, size_t sequences, size_t n) {
     size_t tokens, bytes;
-    if (!size_mul(sequences, n, &tokens) || !size_mul(tokens, 3 * sizeof(uint32_t), &bytes)) return false;
-    *out = bytes + 2 * (sequences + 1) * sizeof(uint64_t);
+    if (!size_mul(sequences, n, &tokens) || !size_mul(tokens, 3 * sizeof(uint32_t), &bytes))
+        return false;
+    *out = bytes + 2 * (tokens + 1) * sizeof(uint64_t);
     return true;
 }
 
@@ -92,15 +100,22 @@ static bool plan_memory(Plan *out, const Config *config, const ParamTable *table
     size_t tokens, moments = optimizer_moments(&config->optimizer);
     size_t sequences = config->train.micro_batch ? config->train.micro_batch : config->train.batch;
     out->micro_batch = sequences;
-    if (!size_mul(sequences, config->model.n, &tokens) || !batch_bytes(&out->batch_bytes, sequences, config->model.n) ||
-        !size_mul(table->block_reals, sizeof(real), &out->weight_bytes) || out->weight_bytes > SIZE_MAX / 8)
-        return err_set(err, ERR_CONFIG, "train.micro_batch: %zu sequences of %zu tokens do not fit the address space",
-                       sequences, config->model.n);
-    if (!activations_bytes(&out->activation_bytes, &config->model, sequences, tokens, ACTS_TRAINING, err)) return false;
+    if (!size_mul(sequences, config->model.n, &tokens) ||
+        !batch_bytes(&out->batch_bytes, sequences, config->model.n) ||
+        !size_mul(table->block_reals, sizeof(real), &out->weight_bytes) ||
+        out->weight_bytes > SIZE_MAX / 8)
+        return err_set(
+            err, ERR_CONFIG,
+            "train.micro_batch: %zu sequences of %zu tokens do not fit the address space",
+            sequences, config->model.n);
+    size_t pieces = batch_pieces(config->model.n, config->schedule.length_start);
+    if (!activations_bytes(&out->activation_bytes, &config->model, sequences * pieces, tokens,
+                           ACTS_TRAINING, err))
+        return false;
     out->grad_bytes = out->weight_bytes;
     out->moment_bytes = moments * out->weight_bytes;
-    out->memory_bytes =
-        out->weight_bytes + out->grad_bytes + out->moment_bytes + out->activation_bytes + out->batch_bytes;
+    out->memory_bytes = out->weight_bytes + out->grad_bytes + out->moment_bytes +
+                        out->activation_bytes + out->batch_bytes;
     return true;
 }
 

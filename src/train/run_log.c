@@ -99,6 +99,7 @@ static char *line_text(const Metrics *line) {
               add_count(o, "tokens", line->tokens) && add_number(o, "loss", line->loss, 17) &&
               add_number(o, "lr", line->lr, 17) &&
               add_number(o, "grad_norm", line->grad_norm, 17) &&
+              add_number(o, "length", (double)line->length, 17) &&
               add_number(o, "tokens_per_s", line->tokens_per_s, 6) &&
               add_number(o, "elapsed_s", line->elapsed_s, 9);
     if (ok && line->evaluated) {

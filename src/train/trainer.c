@@ -11,6 +11,7 @@
 #include "mlm_head.h"
 #include "optimizer.h"
 #include "stop_signal.h"
+#include "threads.h"
 #include "trainer_internal.h"
 
 static const double LOG_PAUSE_S = 20;
@@ -64,8 +65,9 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
     const OptimizerConfig *optimizer = &t->config.optimizer;
     StepStats s = {.sequences = budget_next_count(&t->budget, state)};
     batch_count(&s.tokens, &s.masked, t->train, &t->plan, state->sample, s.sequences);
-    s.lr = lr_schedule(&t->config.schedule, optimizer->lr,
-                       budget_progress(&t->budget, state, s.sequences, s.tokens));
+    double progress = budget_progress(&t->budget, state, s.sequences, s.tokens);
+    s.lr = lr_schedule(&t->config.schedule, optimizer->lr, progress);
+    s.length = t->plan.piece = length_schedule(&t->config.schedule, t->config.model.n, progress);
 
     if (s.masked > 0) { /* else there is nothing to learn from: the step counts, the weights stay */
         double loss_sum = trainer_gradients(t, state->sample, s.sequences, s.masked);
@@ -122,6 +124,7 @@ static Metrics metrics_line(const Trainer *t, const StepStats *s) {
         .loss = state->window_masked ? state->window_loss / (double)state->window_masked : 0,
         .lr = s->lr,
         .grad_norm = s->grad_norm,
+        .length = s->length,
         .tokens_per_s = t->window_s > 0 ? (double)t->window_tokens / t->window_s : 0,
         .elapsed_s = state->elapsed_s,
     };
@@ -212,17 +215,16 @@ static bool run_steps(Trainer *t, Err *err) {
 static void log_summary(const Trainer *t) {
     const TrainState *s = &t->state;
     log_info("done: %" PRIu64 " steps, %.2f epochs, %" PRIu64
-             " tokens, %.0f s of training; %s/last.ckpt",
+             " tokens, %.0f s of training, at most %.0f MiB resident; %s/last.ckpt",
              s->step, (double)s->sample / (double)s->dataset_sequences, s->tokens, s->elapsed_s,
-             t->config.run_dir);
+             (double)threads_peak_rss() / (1 << 20), t->config.run_dir);
     if (!t->valid || !isfinite(s->best_valid_loss)) return;
     double entropy = t->manifest.valid.unigram_entropy;
     log_info("best held-out loss %.4f nats at step %" PRIu64 ": %s/best.ckpt", s->best_valid_loss,
              s->best_step, t->config.run_dir);
     if (s->best_valid_loss > entropy - 1) {
         log_warn("that is %.2f nats %s the unigram entropy %.2f: the model knows little more than "
-                 "word frequencies; train longer or "
-                 "at another rate",
+                 "word frequencies; train longer or at another rate",
                  fabs(entropy - s->best_valid_loss),
                  s->best_valid_loss > entropy ? "above" : "below", entropy);
     }

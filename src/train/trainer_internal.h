@@ -46,6 +46,7 @@ typedef struct StepStats {
     double loss; /* mean over its masked tokens, 0 if there are none */
     double lr, grad_norm;
     size_t sequences, tokens, masked;
+    size_t length; /* its sequences were cut into pieces of at most so many tokens */
 } StepStats;
 
 /* Everything before step 0: run folder, data, memory, weights (fresh or from a checkpoint). *out is

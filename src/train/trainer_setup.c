@@ -158,6 +158,11 @@ static void log_data(const Trainer *t) {
 
 /* ---- memory */
 
+/* Sequences of a micro-batch while they are cut into the shortest pieces. */
+static size_t most_sequences(const Trainer *t) {
+    return t->micro_batch * batch_pieces(t->config.model.n, t->config.schedule.length_start);
+}
+
 /* Bytes the system can still give without swapping; 0 where it does not tell. */
 static size_t memory_available(void) {
     size_t kib = 0;
@@ -175,7 +180,7 @@ static bool check_memory(const Trainer *t, size_t moments, Err *err) {
            batch = t->micro_batch * t->config.model.n * 3 * sizeof(uint32_t);
     if (!size_mul(t->table.block_reals, sizeof(real), &block))
         return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!activations_bytes(&activations, &t->config.model, t->micro_batch,
+    if (!activations_bytes(&activations, &t->config.model, most_sequences(t),
                            t->micro_batch * t->config.model.n, ACTS_TRAINING, err)) {
         return false;
     }
@@ -211,7 +216,7 @@ static bool allocate(Trainer *t, Err *err) {
     params_view(&t->grads, &t->table, model, arena_take(&t->blocks, block, sizeof(real)));
     t->adam_m = arena_take(&t->blocks, block, sizeof(real));
     t->adam_v = moments > 1 ? arena_take(&t->blocks, block, sizeof(real)) : NULL;
-    return activations_create(&t->acts, model, t->micro_batch, t->micro_batch * model->n,
+    return activations_create(&t->acts, model, most_sequences(t), t->micro_batch * model->n,
                               ACTS_TRAINING, err) &&
            batch_create(&t->batch, t->micro_batch, model->n, err);
 }
