@@ -1,6 +1,7 @@
-/* Speed and memory, measured on this machine with the threads in use, on top of the functions that training itself calls.
- * The yardstick is the peak measured in the same run: a large square matrix product, and a bare loop of fused multiply-adds
- * in registers.  Every number is the median of its repeats. */
+/* Speed and memory, measured on this machine with the threads in use, on top of the functions that
+ * training itself calls. The yardstick is the peak measured in the same run: a large square matrix
+ * product, and a bare loop of fused multiply-adds in registers.  Every number is the median of its
+ * repeats. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -12,14 +13,16 @@
 
 enum { BENCH_PEAK_SIZE = 2048 };
 
-/* GFLOP/s of gemm on a square product of this size (BENCH_PEAK_SIZE where it is to count), repeated for about so many
- * seconds but at least five times. */
+/* GFLOP/s of gemm on a square product of this size (BENCH_PEAK_SIZE where it is to count), repeated
+ * for about so many seconds but at least five times. */
 bool bench_gemm_peak(double *out, size_t size, double seconds, Err *err);
 
-/* GFLOP/s of fused multiply-adds on registers, all threads: what the processor can do without touching memory. */
+/* GFLOP/s of fused multiply-adds on registers, all threads: what the processor can do without
+ * touching memory. */
 double bench_fma_peak(double seconds);
 
-/* The same of bf16 dot products that accumulate in float; 0 where the processor or the build has none. */
+/* The same of bf16 dot products that accumulate in float; 0 where the processor or the build has
+ * none. */
 double bench_bf16_peak(double seconds);
 
 /* Bytes resident now; 0 where the system does not tell. */
@@ -36,13 +39,13 @@ typedef struct BenchKernel {
 
 typedef struct BenchKernels {
     double gemm_peak, fma_peak, bf16_peak; /* GFLOP/s */
-    double
-        cpu_share; /* processor time that the threads got while the peak was measured, of what they asked for */
+    double cpu_share; /* processor time that the threads got for the peak, of what they asked for */
     BenchKernel *items;
     size_t count;
 } BenchKernels;
 
-/* All kernels of the model at two sizes: RoBERTa-base (8 sequences of 512) and a small one (16 of 512). */
+/* All kernels of the model at two sizes: RoBERTa-base (8 sequences of 512) and a small one (16 of
+ * 512). */
 bool bench_kernels(BenchKernels *out, Err *err);
 void bench_kernels_free(BenchKernels *kernels);
 
@@ -68,8 +71,9 @@ typedef struct BenchStep {
     double loss_first, loss_last;
 } BenchStep;
 
-/* Whole training steps (forward, backward, clipping, optimizer) of the config's model on full-length sequences of random ids.
- * No text and no tokenizer is needed; config->model.vocab must be set. */
+/* Whole training steps (forward, backward, clipping, optimizer) of the config's model on
+ * full-length sequences of random ids. No text and no tokenizer is needed; config->model.vocab must
+ * be set. */
 bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *options, Err *err);
 
 #endif

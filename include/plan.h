@@ -1,14 +1,18 @@
 /* What a configuration will cost, without running it.
  *
- * Operations are counted as model FLOPs: those of the matrix products of the algorithm, a multiply and an add counted as two.
- *   counted        linear maps of the rows they really act on; sequence projections (P x T x C a sequence, per projection); attention
- *                  scores and weighted sums over the keys there are (P, or T in full attention); the head on the masked rows only
- *   backward       twice the forward count: one product for the input's gradient and one for the weight's; in attention the four of
- *                  d_probabilities, d_v, d_q and d_k.  The gradient of a frozen projection is not computed and not counted
- *   not counted    embedding look-ups, biases, LayerNorm, GELU, softmax, dropout, the loss, the optimizer; and whatever the backward
- *                  pass computes a second time instead of keeping it (scores, GELU, LayerNorm): that is our choice, not the model
- * Keys and values are counted in the order they are computed in: compressed first where the heads share E and B*P < total, and
- * then once for both where E = F. */
+ * Operations are counted as model FLOPs: those of the matrix products of the algorithm, a multiply
+ * and an add counted as two.
+ *   counted      linear maps of the rows they really act on; sequence projections (P x T x C for
+ *                each sequence and projection); attention scores and weighted sums over the keys
+ *                there are (P, or T in full attention); the head on the masked rows only
+ *   backward     twice the forward count: one product for the input's gradient and one for the
+ *                weight's; in attention the four of d_probabilities, d_v, d_q and d_k.  The
+ *                gradient of a frozen projection is not computed and not counted
+ *   not counted  embedding look-ups, biases, LayerNorm, GELU, softmax, dropout, the loss, the
+ *                optimizer; and whatever the backward pass computes a second time instead of
+ *                keeping it (scores, GELU, LayerNorm): that is our choice, not the model
+ * Keys and values are counted in the order they are computed in: compressed first where the heads
+ * share E and B*P < total, and then once for both where E = F. */
 #ifndef PLAN_H
 #define PLAN_H
 
@@ -23,23 +27,25 @@ typedef struct Plan {
     size_t micro_batch; /* sequences at a time that the memory is for */
     size_t weight_bytes, grad_bytes, moment_bytes, activation_bytes, batch_bytes; /* of training */
     size_t memory_bytes; /* their sum: what a run needs besides program and libraries */
-    double
-        flops_per_token; /* forward and backward of full-length sequences, train.mask_rate of the tokens predicted */
+    /* of full-length sequences, train.mask_rate of the tokens predicted */
+    double flops_per_token; /* forward and backward */
     double forward_flops_per_token;
 } Plan;
 
 /* config->model.vocab must be set.  Fails with ERR_CONFIG when sizes overflow. */
 bool plan_compute(Plan *out, const Config *config, Err *err);
 
-/* Operations of the forward and backward passes over one ragged batch, its B sequences of the given lengths at once. */
+/* Operations of the forward and backward passes over one ragged batch, its B sequences of the given
+ * lengths at once. */
 double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked);
 
 /* Those of the forward pass alone. */
 double plan_forward_flops(const ModelConfig *config, const size_t *lengths, size_t B,
                           size_t masked);
 
-/* Tokens that the budget of config consumes at full-length sequences, given the sequences of an epoch and the speed; 0 where that
- * is not known (epochs without prepared data, hours without a speed). */
+/* Tokens that the budget of config consumes at full-length sequences, given the sequences of an
+ * epoch and the speed; 0 where that is not known (epochs without prepared data, hours without a
+ * speed). */
 double plan_budget_tokens(const Config *config, size_t epoch_tokens, double tokens_per_s);
 
 #endif

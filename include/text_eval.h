@@ -19,14 +19,13 @@ typedef struct TextEvalOptions {
 
 typedef struct TextScore {
     MlmScore mlm;
-    double
-        unigram_entropy; /* nats, of the tokens of the text: what guessing by frequency costs at least */
+    double unigram_entropy; /* nats, of the text's tokens: what guessing by frequency costs */
     uint64_t documents, text_bytes;
 } TextScore;
 
-/* Encodes the text shards with the model's own tokenizer into token shards below `folder` (which must exist; the caller
- * removes it), packs them to n and scores them as training scores held-out text (evaluation.h): models of one tokenizer are
- * asked the same questions. */
+/* Encodes the text shards with the model's own tokenizer into token shards below `folder` (which
+ * must exist; the caller removes it), packs them to n and scores them as training scores held-out
+ * text (evaluation.h): models of one tokenizer are asked the same questions. */
 bool text_evaluate(TextScore *out, const LoadedModel *model, const PathList *texts,
                    const char *folder, const TextEvalOptions *options, Err *err);
 

@@ -5,11 +5,10 @@
 #include "data_fixture.h"
 #include "harness.h"
 
-static const char YAML[] =
-    "model: {n: 24, k: [6, 5], layers: 2, width: 12, heads: 3, ffn: 20}\n"
-    "train: {steps: 100, batch: 2, seed: 7}\n"
-    "data: {train: nothing.txt}\n"
-    "optimizer: {lr: 3e-4}\n";
+static const char YAML[] = "model: {n: 24, k: [6, 5], layers: 2, width: 12, heads: 3, ffn: 20}\n"
+                           "train: {steps: 100, batch: 2, seed: 7}\n"
+                           "data: {train: nothing.txt}\n"
+                           "optimizer: {lr: 3e-4}\n";
 
 static void save(const char *path, const Tokenizer *tokenizer) {
     Config config;
@@ -25,11 +24,16 @@ static void save(const char *path, const Tokenizer *tokenizer) {
     params_init(weights, &table, 3);
     for (size_t t = 0; t < table.count; t++) {
         const Tensor *tensor = &table.items[t];
-        for (size_t i = 0; tensor->matrix && i < tensor->count; i++) weights[tensor->offset + i] *= 15;
+        for (size_t i = 0; tensor->matrix && i < tensor->count; i++)
+            weights[tensor->offset + i] *= 15;
     }
     const TrainState state = {.step = 1, .best_valid_loss = 5, .dataset_sequences = 9};
-    CheckpointContent content = {.kind = "weights", .config = &config, .state = &state, .table = &table,
-                                 .weights = weights, .tokenizer = tokenizer_bytes(tokenizer)};
+    CheckpointContent content = {.kind = "weights",
+                                 .config = &config,
+                                 .state = &state,
+                                 .table = &table,
+                                 .weights = weights,
+                                 .tokenizer = tokenizer_bytes(tokenizer)};
     if (!checkpoint_save(path, &content, &err)) {
         test_fail(__FILE__, __LINE__, "%s", err.msg);
         test_end();

@@ -11,7 +11,9 @@ static void test_median(void) {
     CHECK_CLOSE(even[0], 1, 0); /* sorted */
 }
 
-static void count_call(void *context) { ++*(size_t *)context; }
+static void count_call(void *context) {
+    ++*(size_t *)context;
+}
 
 /* At least five timed calls and one before, however short the time. */
 static void test_repeats(void) {
@@ -25,13 +27,23 @@ static void test_repeats(void) {
 
 static Config config_small(void) {
     Config config = {.train = {.batch = 4, .micro_batch = 2, .mask_rate = 0.15, .seed = 3}};
-    config.model = (ModelConfig){.n = 33, .k = {9, 7}, .scope = SCOPE_LAYER, .layers = 2, .width = 24, .heads = 3, .ffn = 40,
-                                 .vocab = 300, .proj_init_std = 0.02, .dropout = 0.1, .attention_dropout = 0.1};
+    config.model = (ModelConfig){.n = 33,
+                                 .k = {9, 7},
+                                 .scope = SCOPE_LAYER,
+                                 .layers = 2,
+                                 .width = 24,
+                                 .heads = 3,
+                                 .ffn = 40,
+                                 .vocab = 300,
+                                 .proj_init_std = 0.02,
+                                 .dropout = 0.1,
+                                 .attention_dropout = 0.1};
     config.optimizer = (OptimizerConfig){.lr = 3e-3, .betas = {0.9, 0.98}, .eps = 1e-6, .clip = 1};
     return config;
 }
 
-/* Real steps: the loss starts at ln V and falls, because the batch stays the same and is learned by heart. */
+/* Real steps: the loss starts at ln V and falls, because the batch stays the same and is learned by
+ * heart. */
 static void test_step(void) {
     Config config = config_small();
     const BenchStepOptions options = {.sequences = 3, .steps = 150, .warmup = 1, .peak_size = 128};
@@ -46,7 +58,8 @@ static void test_step(void) {
     CHECK(s.loss_last < 0.1); /* 0.02; with labels at wrong rows 0.2 */
 
     const size_t lengths[] = {33, 33, 33};
-    CHECK_CLOSE(s.gflops * s.step_s * 1e9 / plan_step_flops(&config.model, lengths, 3, s.masked), 1, 1e-9);
+    CHECK_CLOSE(s.gflops * s.step_s * 1e9 / plan_step_flops(&config.model, lengths, 3, s.masked), 1,
+                1e-9);
     CHECK_CLOSE(s.tokens_per_s * s.step_s, 99, 1e-6);
     CHECK_CLOSE(s.fraction_of_peak, s.gflops / s.peak_gflops, 1e-12);
     CHECK(s.step_min_s <= s.step_s && s.step_s <= s.step_max_s);

@@ -22,27 +22,35 @@ static size_t encode(uint32_t *ids, const Tokenizer *tokenizer, const char *text
     return count;
 }
 
-/* `text` gives <s> before <mask> rest </s>, where `inside` encodes to the pieces of `before` and then those of rest. */
-static void check_encoding(const LoadedModel *model, const char *text, const char *before, const char *inside) {
+/* `text` gives <s> before <mask> rest </s>, where `inside` encodes to the pieces of `before` and
+ * then those of rest. */
+static void check_encoding(const LoadedModel *model, const char *text, const char *before,
+                           const char *inside) {
     MaskedText masked;
     Err err = {0};
     uint32_t wanted[IDS], whole[IDS];
-    size_t prefix = encode(wanted + 1, model->tokenizer, before), all = encode(whole, model->tokenizer, inside);
+    size_t prefix = encode(wanted + 1, model->tokenizer, before),
+           all = encode(whole, model->tokenizer, inside);
     REQUIRE(all >= prefix);
-    CHECK_MSG(memcmp(wanted + 1, whole, prefix * sizeof *whole) == 0, "'%s' does not begin like '%s'", inside, before);
+    CHECK_MSG(memcmp(wanted + 1, whole, prefix * sizeof *whole) == 0,
+              "'%s' does not begin like '%s'", inside, before);
     wanted[0] = TOKEN_BOS;
     wanted[1 + prefix] = TOKEN_MASK;
     memcpy(wanted + 2 + prefix, whole + prefix, (all - prefix) * sizeof *whole);
     wanted[2 + all] = TOKEN_EOS;
-    if (!CHECK_MSG(masked_text_encode(&masked, model->tokenizer, text, strlen(text), &err), "%s", err.msg)) return;
-    bool same = masked.count == all + 3 && memcmp(masked.ids, wanted, masked.count * sizeof *wanted) == 0;
+    if (!CHECK_MSG(masked_text_encode(&masked, model->tokenizer, text, strlen(text), &err), "%s",
+                   err.msg))
+        return;
+    bool same =
+        masked.count == all + 3 && memcmp(masked.ids, wanted, masked.count * sizeof *wanted) == 0;
     CHECK_MSG(same, "'%s': not the pieces of '%s' with a mask behind '%s'", text, inside, before);
     CHECK_INT(masked.mask_count, 1);
     CHECK_INT(masked.masks[0], 1 + prefix);
     masked_text_free(&masked);
 }
 
-/* The mask takes the place of a word and the space before it; no stray space piece appears on either side. */
+/* The mask takes the place of a word and the space before it; no stray space piece appears on
+ * either side. */
 static void test_mask_inside_text(void) {
     LoadedModel model;
     lab_fixture_model(&model);
@@ -103,14 +111,21 @@ static void test_specials_are_text(void) {
     loaded_model_close(&model);
 }
 
-/* exp(-loss) of the training loss with this label at the mask: another way to the same probability. */
-static double probability_by_loss(const LoadedModel *model, Activations *acts, const MaskedText *text, size_t mask,
-                                  uint32_t label) {
+/* exp(-loss) of the training loss with this label at the mask: another way to the same
+ * probability. */
+static double probability_by_loss(const LoadedModel *model, Activations *acts,
+                                  const MaskedText *text, size_t mask, uint32_t label) {
     size_t start[2] = {0, text->count};
     uint32_t row = (uint32_t)text->masks[mask];
     uint64_t seq_key = 0;
-    Batch batch = {.B = 1, .total = text->count, .start = start, .ids = text->ids, .seq_key = &seq_key,
-                   .masked = 1, .masked_rows = &row, .labels = &label};
+    Batch batch = {.B = 1,
+                   .total = text->count,
+                   .start = start,
+                   .ids = text->ids,
+                   .seq_key = &seq_key,
+                   .masked = 1,
+                   .masked_rows = &row,
+                   .labels = &label};
     const ModelConfig *config = &model->checkpoint.config.model;
     encoder_forward(acts, &model->params, config, &batch);
     return exp(-mlm_head_loss(acts, &model->params, config, &batch));
@@ -148,8 +163,10 @@ static void test_probabilities(void) {
             CHECK_CLOSE(few[m * 3 + i].probability / p, 1, 1e-5);
         }
     }
-    CHECK(fills[0].probability > 1.5 * fills[all / 2].probability); /* the model does tell pieces apart */
-    CHECK(fills[0].id != fills[all].id || fills[0].probability != fills[all].probability); /* and places */
+    CHECK(fills[0].probability >
+          1.5 * fills[all / 2].probability); /* the model does tell pieces apart */
+    CHECK(fills[0].id != fills[all].id ||
+          fills[0].probability != fills[all].probability); /* and places */
     masked_text_free(&text);
     activations_destroy(&acts);
     fill_mask_destroy(&fill);

@@ -5,21 +5,34 @@
 #include "../src/model/projected_kv.h"
 #include "harness.h"
 
-/* Two layers of sizes that all differ: n 11, width 12, 3 heads, ffn 20, vocabulary 37, k 5 and 3. */
+/* Two layers of sizes that all differ: n 11, width 12, 3 heads, ffn 20, vocabulary 37, k 5 and
+ * 3. */
 static ModelConfig config_small(void) {
-    return (ModelConfig){.n = 11, .k = {5, 3}, .scope = SCOPE_LAYER, .layers = 2, .width = 12, .heads = 3, .ffn = 20,
+    return (ModelConfig){.n = 11,
+                         .k = {5, 3},
+                         .scope = SCOPE_LAYER,
+                         .layers = 2,
+                         .width = 12,
+                         .heads = 3,
+                         .ffn = 20,
                          .vocab = 37};
 }
 
 static Config config_base(void) {
     Config config = {.train = {.batch = 8, .micro_batch = 4, .mask_rate = 0.15}};
-    config.model = (ModelConfig){.n = 512, .scope = SCOPE_LAYER, .layers = 12, .width = 768, .heads = 12, .ffn = 3072,
+    config.model = (ModelConfig){.n = 512,
+                                 .scope = SCOPE_LAYER,
+                                 .layers = 12,
+                                 .width = 768,
+                                 .heads = 12,
+                                 .ffn = 3072,
                                  .vocab = 50000};
     for (size_t l = 0; l < config.model.layers; l++) config.model.k[l] = 128;
     return config;
 }
 
-static void check_parameters(Scope scope, bool tie_kv, AttentionKind attention, size_t parameters, size_t projections) {
+static void check_parameters(Scope scope, bool tie_kv, AttentionKind attention, size_t parameters,
+                             size_t projections) {
     Config config = config_base();
     config.model.scope = scope;
     config.model.tie_kv = tie_kv;
@@ -79,7 +92,8 @@ static void test_flops_of_short_sequences(void) {
 /* The count follows the order that the model takes, also where the rows are equal. */
 static void test_flops_follow_the_model(void) {
     ModelConfig config = config_small();
-    config.tie_kv = true; /* where rows are equal the orders differ in the number of compressions only */
+    config.tie_kv =
+        true; /* where rows are equal the orders differ in the number of compressions only */
     size_t compressed = 0, ties = 0;
     for (size_t length = 1; length <= 11; length++) {
         const size_t lengths[] = {length, 1 + length / 2};
@@ -90,12 +104,15 @@ static void test_flops_follow_the_model(void) {
             bool compress = projected_kv_compress_first(&config, &batch, l);
             compressed += compress;
             ties += batch.total == 2 * config.k[l];
-            wanted += 2 * 12 * (total * (24 + 40) + 24 * (compress ? 2 * P : total)); /* linear maps */
-            wanted += 2 * total * P * 12 * (compress ? 1 : 2) + 4 * total * P * 12;   /* projections, attention */
+            wanted +=
+                2 * 12 * (total * (24 + 40) + 24 * (compress ? 2 * P : total)); /* linear maps */
+            wanted += 2 * total * P * 12 * (compress ? 1 : 2) +
+                      4 * total * P * 12; /* projections, attention */
         }
         CHECK_CLOSE(plan_forward_flops(&config, lengths, 2, 0), wanted, 0);
     }
-    CHECK(compressed > 0 && compressed < 22 && ties > 0); /* both orders, and the border between them */
+    CHECK(compressed > 0 && compressed < 22 &&
+          ties > 0); /* both orders, and the border between them */
 }
 
 static void test_memory_adds_up(void) {
@@ -103,10 +120,11 @@ static void test_memory_adds_up(void) {
     Plan plan, more;
     REQUIRE(plan_compute(&plan, &config, NULL));
     CHECK_INT(plan.micro_batch, 4);
-    CHECK_INT(plan.memory_bytes,
-              plan.weight_bytes + plan.grad_bytes + plan.moment_bytes + plan.activation_bytes + plan.batch_bytes);
+    CHECK_INT(plan.memory_bytes, plan.weight_bytes + plan.grad_bytes + plan.moment_bytes +
+                                     plan.activation_bytes + plan.batch_bytes);
     CHECK(plan.weight_bytes >= plan.parameters * sizeof(real));
-    CHECK_CLOSE((double)plan.weight_bytes, (double)(plan.parameters * sizeof(real)), 256 * 64); /* alignment gaps */
+    CHECK_CLOSE((double)plan.weight_bytes, (double)(plan.parameters * sizeof(real)),
+                256 * 64); /* alignment gaps */
     CHECK_INT(plan.moment_bytes, 2 * plan.weight_bytes);
 
     config.train.micro_batch = 0; /* the whole batch at once */
@@ -116,7 +134,8 @@ static void test_memory_adds_up(void) {
     config.optimizer.name = OPTIMIZER_SGD;
     REQUIRE(plan_compute(&more, &config, NULL));
     CHECK_INT(more.moment_bytes, more.weight_bytes);
-    /* the cost of a token does not depend on the batch: 0.15 * 4 * 511 and 0.15 * 8 * 511 round differently */
+    /* the cost of a token does not depend on the batch: 0.15 * 4 * 511 and 0.15 * 8 * 511 round
+     * differently */
     CHECK_CLOSE(plan.flops_per_token / more.flops_per_token, 1, 1e-3);
 }
 

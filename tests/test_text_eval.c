@@ -10,7 +10,8 @@
 
 enum { TEXT_SIZE = 6000 };
 
-static TextScore score(const LoadedModel *model, const char *folder, const char *text_path, TextEvalOptions options) {
+static TextScore score(const LoadedModel *model, const char *folder, const char *text_path,
+                       TextEvalOptions options) {
     TextScore out;
     Err err = {0};
     char *paths[] = {strdup(text_path)};
@@ -56,7 +57,8 @@ static double loss_by_hand(const LoadedModel *model, const char *text_path, size
 static void test_scores(void) {
     LoadedModel model;
     lab_fixture_model(&model);
-    char *text = data_fixture_text(5, TEXT_SIZE), *path = data_fixture_write("held-out.txt", text, TEXT_SIZE);
+    char *text = data_fixture_text(5, TEXT_SIZE),
+         *path = data_fixture_write("held-out.txt", text, TEXT_SIZE);
     TextScore all = score(&model, "a", path, (TextEvalOptions){0});
     CHECK_INT(all.text_bytes, TEXT_SIZE);
     CHECK(all.mlm.sequences > 20 && all.mlm.masked > 100);
@@ -84,7 +86,8 @@ static void test_refused_texts(void) {
     Err err = {0};
     TextScore out;
     char empty[] = "empty.txt", missing[] = "missing.txt";
-    char *empty_path = data_fixture_write(empty, "\n\n", 2), *missing_path = strdup(test_temp_path(missing));
+    char *empty_path = data_fixture_write(empty, "\n\n", 2),
+         *missing_path = strdup(test_temp_path(missing));
     const TextEvalOptions options = {.threads = 1};
     PathList texts = {&empty_path, 1};
     CHECK(!text_evaluate(&out, &model, &texts, test_temp_dir(), &options, &err));

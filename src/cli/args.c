@@ -30,10 +30,12 @@ static size_t edit_distance(const char *a, const char *b) {
 
 const char *near_word(const char *word, const char *const *words) {
     const char *best = NULL;
-    size_t best_distance = 3; /* more than two edits are another word, and so are two in a short one */
+    size_t best_distance =
+        3; /* more than two edits are another word, and so are two in a short one */
     for (; *words; words++) {
         size_t distance = edit_distance(word, *words);
-        if (distance < best_distance && 3 * distance <= strlen(word)) best = *words, best_distance = distance;
+        if (distance < best_distance && 3 * distance <= strlen(word))
+            best = *words, best_distance = distance;
     }
     return best;
 }
@@ -48,12 +50,13 @@ static const Option *find_option(const Command *command, const char *name, size_
 static bool fail_unknown(const Command *command, const char *name, size_t length, Err *err) {
     const char *names[OPTIONS_MAX + 1] = {0};
     size_t count = 0;
-    for (const Option *o = command->options; o->name && count < OPTIONS_MAX; o++) names[count++] = o->name;
+    for (const Option *o = command->options; o->name && count < OPTIONS_MAX; o++)
+        names[count++] = o->name;
     char shown[WORD_MAX];
     snprintf(shown, sizeof shown, "%.*s", (int)(length < WORD_MAX ? length : WORD_MAX - 1), name);
     const char *near = near_word(shown, names);
-    return err_set(err, ERR_CONFIG, "%s has no option %s%s%s%s", command->name, shown, near ? ": did you mean " : "",
-                   near ? near : "", near ? "?" : "");
+    return err_set(err, ERR_CONFIG, "%s has no option %s%s%s%s", command->name, shown,
+                   near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static bool parse_number(double *out, const char *text) {
@@ -70,20 +73,26 @@ static bool set_option(Options *options, const Option *option, const char *value
         *(bool *)member = true;
         return true;
     }
-    if (!value) return err_set(err, ERR_CONFIG, "%s needs a value: %s %s", option->name, option->name, option->value);
+    if (!value)
+        return err_set(err, ERR_CONFIG, "%s needs a value: %s %s", option->name, option->name,
+                       option->value);
     double number;
     bool whole = option->kind == OPTION_COUNT;
     bool digits = !whole || strspn(value, "0123456789") == strlen(value);
-    if (!digits || !parse_number(&number, value) || !(number >= option->low && number <= option->high))
+    if (!digits || !parse_number(&number, value) ||
+        !(number >= option->low && number <= option->high))
         return err_set(err, ERR_CONFIG, "%s %s: wanted %s from %.15g to %.15g", option->name, value,
                        whole ? "a whole number" : "a number", option->low, option->high);
-    if (whole) *(size_t *)member = (size_t)number;
-    else *(double *)member = number;
+    if (whole)
+        *(size_t *)member = (size_t)number;
+    else
+        *(double *)member = number;
     return true;
 }
 
 /* The option at argv[*i], and its value, which may be the next argument. */
-static bool parse_option(Options *options, const Command *command, int argc, char **argv, int *i, Err *err) {
+static bool parse_option(Options *options, const Command *command, int argc, char **argv, int *i,
+                         Err *err) {
     const char *text = argv[*i], *equals = strchr(text, '=');
     size_t length = equals ? (size_t)(equals - text) : strlen(text);
     if (strcmp(text, "-h") == 0) {
@@ -102,13 +111,17 @@ bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *e
     if (!out->items) return err_set(err, ERR_FAILED, "out of memory for %d arguments", argc);
     bool options = true;
     for (int i = 0; i < argc; i++) {
-        if (options && strcmp(argv[i], "--") == 0) options = false;
-        else if (!options || argv[i][0] != '-' || !argv[i][1]) out->items[out->count++] = argv[i];
-        else if (!parse_option(&out->options, command, argc, argv, &i, err)) return false;
+        if (options && strcmp(argv[i], "--") == 0)
+            options = false;
+        else if (!options || argv[i][0] != '-' || !argv[i][1])
+            out->items[out->count++] = argv[i];
+        else if (!parse_option(&out->options, command, argc, argv, &i, err))
+            return false;
     }
     if (out->options.help) return true;
     if (out->count < command->min_arguments)
-        return err_set(err, ERR_CONFIG, "%s needs more arguments: %s", command->name, command->arguments);
+        return err_set(err, ERR_CONFIG, "%s needs more arguments: %s", command->name,
+                       command->arguments);
     if (out->count > command->max_arguments)
         return err_set(err, ERR_CONFIG, "%s: unexpected argument %s", command->name,
                        out->items[command->max_arguments]);
@@ -121,8 +134,8 @@ void args_free(Args *args) {
 }
 
 void command_write_usage(void *stream, const Command *command) {
-    fprintf(stream, "usage: linformer %s [options]%s%s\n", command->name, *command->arguments ? " " : "",
-            command->arguments);
+    fprintf(stream, "usage: linformer %s [options]%s%s\n", command->name,
+            *command->arguments ? " " : "", command->arguments);
 }
 
 void command_write_help(void *stream, const Command *command) {
@@ -132,7 +145,8 @@ void command_write_help(void *stream, const Command *command) {
     fprintf(stream, "\noptions:\n");
     for (const Option *o = command->options; o->name; o++) {
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "",
+                 o->value ? o->value : "");
         fprintf(stream, "  %-16s %s\n", left, o->help);
     }
 }

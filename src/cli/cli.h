@@ -19,24 +19,36 @@ typedef struct Options {
 typedef enum OptionKind { OPTION_FLAG, OPTION_COUNT, OPTION_NUMBER } OptionKind;
 
 typedef struct Option {
-    const char *name;   /* "--top" */
+    const char *name; /* "--top" */
     OptionKind kind;
-    size_t offset;      /* of the member of Options: bool, size_t or double */
-    double low, high;   /* of the value; a count without the option is 0 */
-    const char *value;  /* its name in the help, NULL for a flag */
+    size_t offset;     /* of the member of Options: bool, size_t or double */
+    double low, high;  /* of the value; a count without the option is 0 */
+    const char *value; /* its name in the help, NULL for a flag */
     const char *help;
 } Option;
 
 /* Options that every command takes. */
-#define OPTION_JSON {"--json", OPTION_FLAG, offsetof(Options, json), 0, 0, NULL, "print the result as one JSON object"}
-#define OPTION_QUIET {"--quiet", OPTION_FLAG, offsetof(Options, quiet), 0, 0, NULL, "no log and no progress on stderr"}
-#define OPTION_HELP {"--help", OPTION_FLAG, offsetof(Options, help), 0, 0, NULL, "this help"}
-#define OPTION_THREADS {"--threads", OPTION_COUNT, offsetof(Options, threads), 1, 4096, "N", \
-                        "threads to use (default: all this process may use)"}
+#define OPTION_JSON                                                                                \
+    {                                                                                              \
+        "--json", OPTION_FLAG, offsetof(Options, json), 0, 0, NULL,                                \
+            "print the result as one JSON object"                                                  \
+    }
+#define OPTION_QUIET                                                                               \
+    {                                                                                              \
+        "--quiet", OPTION_FLAG, offsetof(Options, quiet), 0, 0, NULL,                              \
+            "no log and no progress on stderr"                                                     \
+    }
+#define OPTION_HELP                                                                                \
+    { "--help", OPTION_FLAG, offsetof(Options, help), 0, 0, NULL, "this help" }
+#define OPTION_THREADS                                                                             \
+    {                                                                                              \
+        "--threads", OPTION_COUNT, offsetof(Options, threads), 1, 4096, "N",                       \
+            "threads to use (default: all this process may use)"                                   \
+    }
 
 typedef struct Args {
     Options options;
-    const char **items;  /* arguments that are not options, in order; borrowed from argv */
+    const char **items; /* arguments that are not options, in order; borrowed from argv */
     size_t count;
 } Args;
 
@@ -46,12 +58,12 @@ typedef struct Command {
     const char *notes;            /* paragraphs of the command's help, or NULL */
     const Option *options;        /* name NULL after the last */
     size_t min_arguments, max_arguments;
-    bool own_signals;             /* handles SIGINT and SIGTERM itself */
+    bool own_signals; /* handles SIGINT and SIGTERM itself */
     bool (*run)(const Args *args, Err *err);
 } Command;
 
-extern const Command command_bench, command_eval, command_fill_mask, command_inspect, command_plan, command_prepare,
-    command_pretrain, command_tokenizer;
+extern const Command command_bench, command_eval, command_fill_mask, command_inspect, command_plan,
+    command_prepare, command_pretrain, command_tokenizer;
 
 /* Takes arguments and options apart.  Fails with ERR_CONFIG; free with args_free in any case. */
 bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *err);
@@ -64,7 +76,8 @@ void command_write_help(void *stream, const Command *command);
 /* The word of the NULL-terminated list that is a slip of the keyboard away from `word`, or NULL. */
 const char *near_word(const char *word, const char *const *words);
 
-/* The configuration args->items[index], with the overrides behind it; logs its notes.  config_free in any case. */
+/* The configuration args->items[index], with the overrides behind it; logs its notes.  config_free
+ * in any case. */
 bool load_config(Config *out, const Args *args, size_t index, Err *err);
 
 /* The vocabulary of the tokenizer's file; before it is trained tokenizer.vocab_size stands. */
@@ -81,8 +94,8 @@ const char *show_count(size_t count);
 const char *show_bytes(size_t bytes);
 const char *show_hash(unsigned long long hash); /* 16 hexadecimal digits */
 
-/* Waits for SIGINT, SIGTERM and SIGHUP on a thread of its own, which removes the temporary folders and ends the process by
- * the signal.  Before any other thread starts. */
+/* Waits for SIGINT, SIGTERM and SIGHUP on a thread of its own, which removes the temporary folders
+ * and ends the process by the signal.  Before any other thread starts. */
 void interrupt_start(void);
 
 /* A new folder under $TMPDIR, removed by temp_folder_remove or when the program is interrupted. */

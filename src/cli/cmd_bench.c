@@ -16,8 +16,10 @@ static void print_machine(double cpu_share) {
     printf("%s\n", text);
     if (threads_warning()) printf("warning: %s\n", threads_warning());
     if (cpu_share < FAIR_SHARE)
-        printf("warning: the threads got only %.0f%% of the processor time they asked for: other programs are running, "
-               "and the speeds are too low\n", 100 * cpu_share);
+        printf("warning: the threads got only %.0f%% of the processor time they asked for: other "
+               "programs are running, "
+               "and the speeds are too low\n",
+               100 * cpu_share);
 }
 
 static void add_machine(cJSON *object, double gemm_peak, double cpu_share) {
@@ -27,24 +29,30 @@ static void add_machine(cJSON *object, double gemm_peak, double cpu_share) {
     cJSON_AddStringToObject(object, "blas_kernel", threads_blas_kernel());
     cJSON_AddNumberToObject(object, "cpu_share", cpu_share);
     cJSON_AddStringToObject(object, "machine", text);
-    if (threads_warning()) cJSON_AddStringToObject(object, "warning", threads_warning());
-    else cJSON_AddNullToObject(object, "warning");
+    if (threads_warning())
+        cJSON_AddStringToObject(object, "warning", threads_warning());
+    else
+        cJSON_AddNullToObject(object, "warning");
 }
 
 /* ---- bench kernels */
 
 static void print_kernels(const BenchKernels *kernels) {
     print_machine(kernels->cpu_share);
-    printf("peaks: matrix product %.1f GFLOP/s, fused multiply-adds %.1f GFLOP/s (the product reaches %.0f%%)",
+    printf("peaks: matrix product %.1f GFLOP/s, fused multiply-adds %.1f GFLOP/s (the product "
+           "reaches %.0f%%)",
            kernels->gemm_peak, kernels->fma_peak, 100 * kernels->gemm_peak / kernels->fma_peak);
     if (kernels->bf16_peak > 0) printf(", bf16 dot products %.1f GFLOP/s", kernels->bf16_peak);
     printf("\nof peak: share of the matrix product's\n\n");
-    printf("%-6s %-30s %-30s %10s %9s %8s %7s\n", "model", "kernel", "shape", "ms", "GFLOP/s", "of peak", "GB/s");
+    printf("%-6s %-30s %-30s %10s %9s %8s %7s\n", "model", "kernel", "shape", "ms", "GFLOP/s",
+           "of peak", "GB/s");
     for (size_t i = 0; i < kernels->count; i++) {
         const BenchKernel *k = &kernels->items[i];
         printf("%-6s %-30s %-30s %10.3f ", k->model, k->name, k->shape, 1e3 * k->seconds);
-        if (k->gflops > 0) printf("%9.1f %7.0f%%\n", k->gflops, 100 * k->gflops / kernels->gemm_peak);
-        else printf("%9s %8s %7.1f\n", "", "", k->gbytes);
+        if (k->gflops > 0)
+            printf("%9.1f %7.0f%%\n", k->gflops, 100 * k->gflops / kernels->gemm_peak);
+        else
+            printf("%9s %8s %7.1f\n", "", "", k->gbytes);
     }
 }
 
@@ -73,12 +81,15 @@ static bool print_kernels_json(const BenchKernels *kernels, Err *err) {
 }
 
 static bool run_kernels(const Args *args, Err *err) {
-    if (args->count > 1) return err_set(err, ERR_CONFIG, "bench kernels: unexpected argument %s", args->items[1]);
+    if (args->count > 1)
+        return err_set(err, ERR_CONFIG, "bench kernels: unexpected argument %s", args->items[1]);
     BenchKernels kernels;
     bool ok = start_threads(args->options.threads, err) && bench_kernels(&kernels, err);
     if (!ok) return false;
-    if (args->options.json) ok = print_kernels_json(&kernels, err);
-    else print_kernels(&kernels);
+    if (args->options.json)
+        ok = print_kernels_json(&kernels, err);
+    else
+        print_kernels(&kernels);
     bench_kernels_free(&kernels);
     return ok;
 }
@@ -88,16 +99,20 @@ static bool run_kernels(const Args *args, Err *err) {
 static void print_step(const BenchStep *s, const Config *config) {
     const ModelConfig *m = &config->model;
     print_machine(s->cpu_share);
-    printf("model      %zu layers, width %zu, %zu heads, ffn %zu, n %zu, k %zu, %s, vocabulary %s\n", m->layers, m->width,
-           m->heads, m->ffn, m->n, m->k[0], m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
-           show_count(m->vocab));
-    printf("batch      %zu sequences, %s tokens, %s masked\n", s->sequences, show_count(s->tokens), show_count(s->masked));
-    printf("step       %.1f ms, median of %zu (%.1f to %.1f)\n", 1e3 * s->step_s, s->steps, 1e3 * s->step_min_s,
-           1e3 * s->step_max_s);
+    printf(
+        "model      %zu layers, width %zu, %zu heads, ffn %zu, n %zu, k %zu, %s, vocabulary %s\n",
+        m->layers, m->width, m->heads, m->ffn, m->n, m->k[0],
+        m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
+        show_count(m->vocab));
+    printf("batch      %zu sequences, %s tokens, %s masked\n", s->sequences, show_count(s->tokens),
+           show_count(s->masked));
+    printf("step       %.1f ms, median of %zu (%.1f to %.1f)\n", 1e3 * s->step_s, s->steps,
+           1e3 * s->step_min_s, 1e3 * s->step_max_s);
     printf("speed      %.0f tokens/s\n", s->tokens_per_s);
-    printf("           %.1f GFLOP/s, %.1f%% of the %.1f that a large matrix product reaches\n", s->gflops,
-           100 * s->fraction_of_peak, s->peak_gflops);
-    printf("memory     %.0f MiB resident at most, %.0f of them program and libraries; predicted %.0f MiB for training\n",
+    printf("           %.1f GFLOP/s, %.1f%% of the %.1f that a large matrix product reaches\n",
+           s->gflops, 100 * s->fraction_of_peak, s->peak_gflops);
+    printf("memory     %.0f MiB resident at most, %.0f of them program and libraries; predicted "
+           "%.0f MiB for training\n",
            (double)s->peak_rss / MIB, (double)s->start_rss / MIB, (double)s->predicted_bytes / MIB);
     printf("loss       %.4f to %.4f (random ids: about ln V)\n", s->loss_first, s->loss_last);
 }
@@ -124,16 +139,21 @@ static bool print_step_json(const BenchStep *s, Err *err) {
 }
 
 static bool run_step(const Args *args, Err *err) {
-    if (args->count < 2) return err_set(err, ERR_CONFIG, "bench step needs a CONFIG: bench step CONFIG [section.key=value ...]");
+    if (args->count < 2)
+        return err_set(err, ERR_CONFIG,
+                       "bench step needs a CONFIG: bench step CONFIG [section.key=value ...]");
     const Options *o = &args->options;
-    const BenchStepOptions options = {.sequences = o->sequences, .steps = o->steps, .warmup = o->warmup};
+    const BenchStepOptions options = {
+        .sequences = o->sequences, .steps = o->steps, .warmup = o->warmup};
     Config config;
     BenchStep step;
     bool ok = load_config(&config, args, 1, err) && take_vocab(&config, err) &&
               start_threads(o->threads ? o->threads : config.train.threads, err) &&
               bench_step(&step, &config, &options, err);
-    if (ok && o->json) ok = print_step_json(&step, err);
-    else if (ok) print_step(&step, &config);
+    if (ok && o->json)
+        ok = print_step_json(&step, err);
+    else if (ok)
+        print_step(&step, &config);
     config_free(&config);
     return ok;
 }
@@ -144,15 +164,18 @@ static bool run(const Args *args, Err *err) {
     if (!strcmp(kind, "kernels")) return run_kernels(args, err);
     if (!strcmp(kind, "step")) return run_step(args, err);
     const char *near = near_word(kind, kinds);
-    return err_set(err, ERR_CONFIG, "bench %.40s: %s%s", kind, near ? "did you mean bench " : "wanted `bench kernels` or `bench step CONFIG`",
+    return err_set(err, ERR_CONFIG, "bench %.40s: %s%s", kind,
+                   near ? "did you mean bench " : "wanted `bench kernels` or `bench step CONFIG`",
                    near ? near : "");
 }
 
 static const Option options[] = {
     {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e6, "B",
      "step: sequences in the batch (default: train.micro_batch)"},
-    {"--steps", OPTION_COUNT, offsetof(Options, steps), 1, 1e6, "N", "step: measured steps (default 10)"},
-    {"--warmup", OPTION_COUNT, offsetof(Options, warmup), 1, 1e6, "N", "step: steps before those (default 2)"},
+    {"--steps", OPTION_COUNT, offsetof(Options, steps), 1, 1e6, "N",
+     "step: measured steps (default 10)"},
+    {"--warmup", OPTION_COUNT, offsetof(Options, warmup), 1, 1e6, "N",
+     "step: steps before those (default 2)"},
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_QUIET,
@@ -164,10 +187,14 @@ const Command command_bench = {
     .name = "bench",
     .arguments = "kernels | step CONFIG [section.key=value ...]",
     .summary = "speed and memory of the kernels, or of whole training steps of a config",
-    .notes = "bench kernels   every kernel at two sizes beside the peaks of this machine, about 15 seconds\n"
-             "bench step      forward, backward, clipping and optimizer on random full-length sequences; needs no text\n\n"
-             "The peak is that of a large matrix product, measured in the same run with the same threads. `gflops` counts the\n"
-             "model's operations (see `help plan`), so that recomputation does not look like speed.",
+    .notes =
+        "bench kernels   every kernel at two sizes beside the peaks of this machine, about 15 "
+        "seconds\n"
+        "bench step      forward, backward, clipping and optimizer on random full-length "
+        "sequences; needs no text\n\n"
+        "The peak is that of a large matrix product, measured in the same run with the same "
+        "threads. `gflops` counts the\n"
+        "model's operations (see `help plan`), so that recomputation does not look like speed.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

@@ -6,11 +6,13 @@
 #include "text_eval.h"
 
 /* The texts given, or the held-out ones that the checkpoint's config names. */
-static bool choose_texts(PathList *out, TextEvalOptions *options, const Args *args, const Config *config, Err *err) {
+static bool choose_texts(PathList *out, TextEvalOptions *options, const Args *args,
+                         const Config *config, Err *err) {
     *out = (PathList){0};
     if (args->count == 1) {
         if (config->data.valid_globs.count == 0)
-            return err_set(err, ERR_CONFIG, "no text given, and the checkpoint's config names none in data.valid");
+            return err_set(err, ERR_CONFIG,
+                           "no text given, and the checkpoint's config names none in data.valid");
         if (!options->sequences) options->sequences = config->train.eval_sequences;
         return config_expand_globs(out, &config->data.valid_globs, "data.valid", err);
     }
@@ -24,12 +26,14 @@ static bool choose_texts(PathList *out, TextEvalOptions *options, const Args *ar
     return true;
 }
 
-static bool print_score(const TextScore *s, const LoadedModel *model, const char *path, bool json, Err *err) {
+static bool print_score(const TextScore *s, const LoadedModel *model, const char *path, bool json,
+                        Err *err) {
     if (!json) {
-        printf("loss %.4f nats, perplexity %.2f; unigram entropy %.4f nats\n", s->mlm.loss, s->mlm.perplexity,
-               s->unigram_entropy);
-        printf("%s masked of %s tokens in %s sequences; %s of text in %s documents\n", show_count(s->mlm.masked),
-               show_count(s->mlm.tokens), show_count(s->mlm.sequences), show_bytes(s->text_bytes), show_count(s->documents));
+        printf("loss %.4f nats, perplexity %.2f; unigram entropy %.4f nats\n", s->mlm.loss,
+               s->mlm.perplexity, s->unigram_entropy);
+        printf("%s masked of %s tokens in %s sequences; %s of text in %s documents\n",
+               show_count(s->mlm.masked), show_count(s->mlm.tokens), show_count(s->mlm.sequences),
+               show_bytes(s->text_bytes), show_count(s->documents));
         return true;
     }
     cJSON *object = cJSON_CreateObject();
@@ -54,7 +58,8 @@ static bool run(const Args *args, Err *err) {
     char *folder = NULL;
     TextScore score;
     bool ok = start_threads(o->threads, err) && loaded_model_open(&model, args->items[0], err) &&
-              choose_texts(&texts, &options, args, &model.checkpoint.config, err) && temp_folder_create(&folder, err) &&
+              choose_texts(&texts, &options, args, &model.checkpoint.config, err) &&
+              temp_folder_create(&folder, err) &&
               text_evaluate(&score, &model, &texts, folder, &options, err);
     temp_folder_remove(folder);
     if (ok) ok = print_score(&score, &model, args->items[0], o->json, err);
@@ -64,8 +69,10 @@ static bool run(const Args *args, Err *err) {
 }
 
 static const Option options[] = {
-    {"--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B", "sequences at a time (default 8); does not change the loss"},
-    {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e9, "N", "score so many sequences, spread evenly over the text (default: all)"},
+    {"--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B",
+     "sequences at a time (default 8); does not change the loss"},
+    {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e9, "N",
+     "score so many sequences, spread evenly over the text (default: all)"},
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_QUIET,
@@ -77,9 +84,12 @@ const Command command_eval = {
     .name = "eval",
     .arguments = "CHECKPOINT [TEXT_SHARD ...]",
     .summary = "masked-language-model loss in nats and perplexity of a checkpoint on text",
-    .notes = "TEXT_SHARDs are .txt, .gz, .zst or JSON lines; without any, the held-out text that the checkpoint's config names, as\n"
-             "training evaluated it. They are encoded with the tokenizer inside the checkpoint, below $TMPDIR. 15% of\n"
-             "the tokens are masked, the same ones every time: checkpoints of one tokenizer answer the same questions.",
+    .notes = "TEXT_SHARDs are .txt, .gz, .zst or JSON lines; without any, the held-out text that "
+             "the checkpoint's config names, as\n"
+             "training evaluated it. They are encoded with the tokenizer inside the checkpoint, "
+             "below $TMPDIR. 15% of\n"
+             "the tokens are masked, the same ones every time: checkpoints of one tokenizer answer "
+             "the same questions.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

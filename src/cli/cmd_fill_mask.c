@@ -23,18 +23,21 @@ static const char *token_of(const char *piece) {
     return strncmp(piece, META_SPACE, length) == 0 && piece[length] ? piece + length : piece;
 }
 
-static void print_text(const Output *output, const char *text, const MaskedText *masked, const Fill *fills) {
+static void print_text(const Output *output, const char *text, const MaskedText *masked,
+                       const Fill *fills) {
     printf("%s\n", text);
     for (size_t m = 0; m < masked->mask_count; m++) {
         if (masked->mask_count > 1) printf("  mask %zu\n", m + 1);
         for (size_t i = 0; i < output->top; i++) {
             const Fill *fill = &fills[m * output->top + i];
-            printf("  %7.4f  %s\n", fill->probability, token_of(tokenizer_piece(output->model->tokenizer, fill->id)));
+            printf("  %7.4f  %s\n", fill->probability,
+                   token_of(tokenizer_piece(output->model->tokenizer, fill->id)));
         }
     }
 }
 
-static void add_json(const Output *output, const char *text, const MaskedText *masked, const Fill *fills) {
+static void add_json(const Output *output, const char *text, const MaskedText *masked,
+                     const Fill *fills) {
     cJSON *result = cJSON_CreateObject();
     cJSON_AddItemToArray(output->results, result);
     cJSON_AddStringToObject(result, "text", text);
@@ -69,8 +72,10 @@ static bool fill_text(const Output *output, FillMask *fill, const char *text, Er
         err_context(err, "'%.60s%s'", text, strlen(text) > 60 ? "..." : "");
         goto done;
     }
-    if (output->results) add_json(output, text, &masked, fills);
-    else print_text(output, text, &masked, fills);
+    if (output->results)
+        add_json(output, text, &masked, fills);
+    else
+        print_text(output, text, &masked, fills);
     ok = true;
 done:
     free(fills);
@@ -85,7 +90,8 @@ static bool fill_lines(const Output *output, FillMask *fill, Err *err) {
     bool ok = true;
     for (ssize_t length; ok && (length = getline(&line, &capacity, stdin)) >= 0;) {
         number++;
-        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = 0;
+        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
+            line[--length] = 0;
         if (length == 0) continue;
         if (strlen(line) != (size_t)length) {
             ok = err_set(err, ERR_FAILED, "stdin, line %zu: a NUL byte; wanted text", number);
@@ -96,7 +102,8 @@ static bool fill_lines(const Output *output, FillMask *fill, Err *err) {
         fflush(stdout); /* an answer a line, also through a pipe */
     }
     if (ok && ferror(stdin)) ok = err_set(err, ERR_FAILED, "stdin: cannot be read");
-    if (ok && number == 0) ok = err_set(err, ERR_CONFIG, "no text: give it as an argument or on stdin");
+    if (ok && number == 0)
+        ok = err_set(err, ERR_CONFIG, "no text: give it as an argument or on stdin");
     free(line);
     return ok;
 }
@@ -105,13 +112,16 @@ static bool run(const Args *args, Err *err) {
     LoadedModel model = {0};
     FillMask fill = {0};
     Output output = {.model = &model, .top = args->options.top ? args->options.top : TOP_DEFAULT};
-    bool ok = start_threads(args->options.threads, err) && loaded_model_open(&model, args->items[0], err) &&
+    bool ok = start_threads(args->options.threads, err) &&
+              loaded_model_open(&model, args->items[0], err) &&
               fill_mask_create(&fill, &model, err);
     size_t pieces = ok ? tokenizer_vocab_size(model.tokenizer) - TOKEN_SPECIALS : 0;
     if (ok && output.top > pieces)
-        ok = err_set(err, ERR_CONFIG, "--top %zu: this model has %zu pieces to choose from", output.top, pieces);
+        ok = err_set(err, ERR_CONFIG, "--top %zu: this model has %zu pieces to choose from",
+                     output.top, pieces);
     if (ok && args->options.json) output.results = cJSON_CreateArray();
-    for (size_t i = 1; ok && i < args->count; i++) ok = fill_text(&output, &fill, args->items[i], err);
+    for (size_t i = 1; ok && i < args->count; i++)
+        ok = fill_text(&output, &fill, args->items[i], err);
     if (ok && args->count == 1) ok = fill_lines(&output, &fill, err);
     if (ok && output.results) {
         cJSON *object = cJSON_CreateObject();
@@ -126,8 +136,13 @@ static bool run(const Args *args, Err *err) {
 }
 
 static const Option options[] = {
-    {"--top", OPTION_COUNT, offsetof(Options, top), 1, 1e6, "K", "pieces to print for each mask (default 5)"},
-    OPTION_THREADS, OPTION_JSON, OPTION_QUIET, OPTION_HELP, {0},
+    {"--top", OPTION_COUNT, offsetof(Options, top), 1, 1e6, "K",
+     "pieces to print for each mask (default 5)"},
+    OPTION_THREADS,
+    OPTION_JSON,
+    OPTION_QUIET,
+    OPTION_HELP,
+    {0},
 };
 
 const Command command_fill_mask = {
@@ -135,8 +150,10 @@ const Command command_fill_mask = {
     .arguments = "CHECKPOINT [TEXT ...]",
     .summary = "the most probable pieces for every <mask> of a text",
     .notes = "  linformer fill-mask runs/tiny/best.ckpt 'The dog <mask> at the stranger.'\n\n"
-             "Without TEXT every line of stdin is one. Several masks are filled independently of each other. With --json:\n"
-             "{\"results\": [{\"text\", \"masks\": [[{\"token\", \"probability\", \"piece\", \"id\"}, ...], ...]}, ...]}",
+             "Without TEXT every line of stdin is one. Several masks are filled independently of "
+             "each other. With --json:\n"
+             "{\"results\": [{\"text\", \"masks\": [[{\"token\", \"probability\", \"piece\", "
+             "\"id\"}, ...], ...]}, ...]}",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

@@ -11,13 +11,19 @@ typedef enum FileKind { FILE_CHECKPOINT, FILE_TOKENS, FILE_MANIFEST, FILE_TOKENI
 
 static bool detect(FileKind *out, const char *path, Err *err) {
     if (io_is_dir(path))
-        return err_set(err, ERR_FAILED, "%s: is a folder; give a file in it, such as best.ckpt or manifest.json", path);
+        return err_set(err, ERR_FAILED,
+                       "%s: is a folder; give a file in it, such as best.ckpt or manifest.json",
+                       path);
     Map map;
     if (!io_map(&map, path, err)) return false;
-    if (map.size >= 8 && memcmp(map.data, "LFCKPT", 6) == 0) *out = FILE_CHECKPOINT;
-    else if (map.size >= 8 && memcmp(map.data, "LFTOKENS", 8) == 0) *out = FILE_TOKENS;
-    else if (map.size >= 1 && map.data[0] == '{') *out = FILE_MANIFEST;
-    else *out = FILE_TOKENIZER; /* a protocol buffer: no magic; loading it decides */
+    if (map.size >= 8 && memcmp(map.data, "LFCKPT", 6) == 0)
+        *out = FILE_CHECKPOINT;
+    else if (map.size >= 8 && memcmp(map.data, "LFTOKENS", 8) == 0)
+        *out = FILE_TOKENS;
+    else if (map.size >= 1 && map.data[0] == '{')
+        *out = FILE_MANIFEST;
+    else
+        *out = FILE_TOKENIZER; /* a protocol buffer: no magic; loading it decides */
     io_unmap(&map);
     return true;
 }
@@ -34,7 +40,8 @@ static bool run(const Args *args, Err *err) {
     case FILE_MANIFEST: ok = inspect_manifest(object, path, err); break;
     case FILE_TOKENIZER:
         ok = inspect_tokenizer(object, path, err);
-        if (!ok) err_context(err, "neither a checkpoint, a token shard, a manifest nor a tokenizer");
+        if (!ok)
+            err_context(err, "neither a checkpoint, a token shard, a manifest nor a tokenizer");
         break;
     }
     if (ok && args->options.json) return print_json(object, err);
@@ -55,7 +62,8 @@ static const Option options[] = {
 const Command command_inspect = {
     .name = "inspect",
     .arguments = "FILE",
-    .summary = "what a checkpoint, token shard, manifest or tokenizer holds: config, tensors, counts, hashes",
+    .summary = "what a checkpoint, token shard, manifest or tokenizer holds: config, tensors, "
+               "counts, hashes",
     .notes = "All checksums are verified.",
     .options = options,
     .min_arguments = 1,

@@ -11,28 +11,31 @@
 /* Smaller than the benchmarks' product, because it is only an estimate. */
 enum { PROBE_SIZE = 1024 };
 
-/* Share of the matrix-product peak that training reaches, to estimate with; `bench step` measures it. */
+/* Share of the matrix-product peak that training reaches, to estimate with; `bench step` measures
+ * it. */
 static const double USUAL_FRACTION = 0.6;
 static const double PROBE_SECONDS = 0.3;
 
 typedef struct Estimate {
-    double peak_gflops;  /* 0 where --gflops is given */
-    double gflops;       /* sustained, assumed */
+    double peak_gflops; /* 0 where --gflops is given */
+    double gflops;      /* sustained, assumed */
     double tokens_per_s;
-    double tokens;       /* of the budget; 0: not known */
-    double hours;        /* 0: not known */
+    double tokens; /* of the budget; 0: not known */
+    double hours;  /* 0: not known */
 } Estimate;
 
 /* Tokens of an epoch where the text has been prepared, else 0. */
 static size_t epoch_tokens(const Config *config) {
     Manifest manifest = {0};
     Err ignored = {0}; /* not prepared yet: the estimate does without */
-    size_t tokens = manifest_load(&manifest, config->data.tokens, &ignored) ? manifest.train.totals.tokens : 0;
+    size_t tokens =
+        manifest_load(&manifest, config->data.tokens, &ignored) ? manifest.train.totals.tokens : 0;
     manifest_free(&manifest);
     return tokens;
 }
 
-static bool estimate(Estimate *out, const Plan *plan, const Config *config, double gflops, Err *err) {
+static bool estimate(Estimate *out, const Plan *plan, const Config *config, double gflops,
+                     Err *err) {
     *out = (Estimate){.gflops = gflops};
     if (gflops == 0) {
         threads_set(config->train.threads);
@@ -58,24 +61,30 @@ static void print_lengths(const ModelConfig *model) {
 }
 
 static void print_text(const Plan *plan, const Config *config, const Estimate *e) {
-    printf("parameters           %s, %s of them trained (vocabulary %s)\n", show_count(plan->parameters),
-           show_count(plan->trainable), show_count(config->model.vocab));
+    printf("parameters           %s, %s of them trained (vocabulary %s)\n",
+           show_count(plan->parameters), show_count(plan->trainable),
+           show_count(config->model.vocab));
     if (plan->projection_matrices) printf("projection matrices  %zu\n", plan->projection_matrices);
     print_lengths(&config->model);
-    printf("memory               %s for %zu sequences of %zu tokens at a time\n", show_bytes(plan->memory_bytes),
-           plan->micro_batch, config->model.n);
-    printf("    weights          %s\n    gradients        %s\n    moments          %s\n", show_bytes(plan->weight_bytes),
-           show_bytes(plan->grad_bytes), show_bytes(plan->moment_bytes));
+    printf("memory               %s for %zu sequences of %zu tokens at a time\n",
+           show_bytes(plan->memory_bytes), plan->micro_batch, config->model.n);
+    printf("    weights          %s\n    gradients        %s\n    moments          %s\n",
+           show_bytes(plan->weight_bytes), show_bytes(plan->grad_bytes),
+           show_bytes(plan->moment_bytes));
     printf("    activations      %s\n    batch            %s\n", show_bytes(plan->activation_bytes),
            show_bytes(plan->batch_bytes));
     printf("operations           %.4g MFLOP a token (forward %.4g)\n", plan->flops_per_token / 1e6,
            plan->forward_flops_per_token / 1e6);
     printf("speed                about %.3g tokens/s at %.4g GFLOP/s", e->tokens_per_s, e->gflops);
     if (e->peak_gflops > 0)
-        printf(", %.0f%% of the %.4g that a large product reaches here", 100 * USUAL_FRACTION, e->peak_gflops);
+        printf(", %.0f%% of the %.4g that a large product reaches here", 100 * USUAL_FRACTION,
+               e->peak_gflops);
     printf("\nbudget               ");
-    if (e->tokens > 0) printf("%s tokens, about %.*f hours\n", show_count((size_t)e->tokens), e->hours < 10 ? 2 : 0, e->hours);
-    else printf("tokens not known before the text is prepared\n");
+    if (e->tokens > 0)
+        printf("%s tokens, about %.*f hours\n", show_count((size_t)e->tokens),
+               e->hours < 10 ? 2 : 0, e->hours);
+    else
+        printf("tokens not known before the text is prepared\n");
 }
 
 static cJSON *memory_json(const Plan *plan) {
@@ -89,8 +98,10 @@ static cJSON *memory_json(const Plan *plan) {
 }
 
 static void add_number_or_null(cJSON *object, const char *name, double value) {
-    if (value > 0) cJSON_AddNumberToObject(object, name, value);
-    else cJSON_AddNullToObject(object, name);
+    if (value > 0)
+        cJSON_AddNumberToObject(object, name, value);
+    else
+        cJSON_AddNullToObject(object, name);
 }
 
 static bool write_json(const Plan *plan, const Config *config, const Estimate *e, Err *err) {
@@ -99,7 +110,8 @@ static bool write_json(const Plan *plan, const Config *config, const Estimate *e
     cJSON_AddNumberToObject(object, "trainable", (double)plan->trainable);
     cJSON_AddNumberToObject(object, "projection_matrices", (double)plan->projection_matrices);
     cJSON *k = cJSON_AddArrayToObject(object, "k");
-    for (size_t l = 0; l < config->model.layers && config->model.attention == ATTENTION_LINFORMER; l++)
+    for (size_t l = 0; l < config->model.layers && config->model.attention == ATTENTION_LINFORMER;
+         l++)
         cJSON_AddItemToArray(k, cJSON_CreateNumber((double)config->model.k[l]));
     cJSON_AddNumberToObject(object, "vocab", (double)config->model.vocab);
     cJSON_AddNumberToObject(object, "micro_batch", (double)plan->micro_batch);
@@ -119,17 +131,21 @@ static bool run(const Args *args, Err *err) {
     Config config;
     Plan plan;
     Estimate e;
-    bool ok = load_config(&config, args, 0, err) && take_vocab(&config, err) && plan_compute(&plan, &config, err) &&
+    bool ok = load_config(&config, args, 0, err) && take_vocab(&config, err) &&
+              plan_compute(&plan, &config, err) &&
               estimate(&e, &plan, &config, args->options.gflops, err);
-    if (ok && args->options.json) ok = write_json(&plan, &config, &e, err);
-    else if (ok) print_text(&plan, &config, &e);
+    if (ok && args->options.json)
+        ok = write_json(&plan, &config, &e, err);
+    else if (ok)
+        print_text(&plan, &config, &e);
     config_free(&config);
     return ok;
 }
 
 static const Option options[] = {
     {"--gflops", OPTION_NUMBER, offsetof(Options, gflops), 1e-3, 1e9, "G",
-     "model GFLOP/s to estimate the time with, as `bench step` prints it (default: a short measurement)"},
+     "model GFLOP/s to estimate the time with, as `bench step` prints it (default: a short "
+     "measurement)"},
     OPTION_JSON,
     OPTION_QUIET,
     OPTION_HELP,
@@ -139,9 +155,12 @@ static const Option options[] = {
 const Command command_plan = {
     .name = "plan",
     .arguments = "CONFIG [section.key=value ...]",
-    .summary = "parameters, memory, operations and an estimated time of a pretraining, without running it",
-    .notes = "Needs neither text nor tokenizer. Memory is what training allocates; program and libraries come on top.\n"
-             "Operations are those of the matrix products of the forward and backward passes, two a multiply-add, without\n"
+    .summary =
+        "parameters, memory, operations and an estimated time of a pretraining, without running it",
+    .notes = "Needs neither text nor tokenizer. Memory is what training allocates; program and "
+             "libraries come on top.\n"
+             "Operations are those of the matrix products of the forward and backward passes, two "
+             "a multiply-add, without\n"
              "what the backward pass recomputes.",
     .options = options,
     .min_arguments = 1,

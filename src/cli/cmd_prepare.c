@@ -7,11 +7,13 @@
 
 static void print_part(const char *name, const ManifestPart *part) {
     const TextTotals *t = &part->totals;
-    printf("%s: %s tokens in %s lines of %s documents, %s of text, %zu shards; unigram entropy %.3f nats\n", name,
-           show_count(t->tokens), show_count(t->lines), show_count(t->documents), show_bytes(t->text_bytes),
-           part->shard_count, part->unigram_entropy);
-    printf("    %s unknown tokens, %s bytes dropped, %s lines split, %s empty documents\n", show_count(t->unknown),
-           show_count(t->dropped_bytes), show_count(t->split_lines), show_count(t->empty_documents));
+    printf("%s: %s tokens in %s lines of %s documents, %s of text, %zu shards; unigram entropy "
+           "%.3f nats\n",
+           name, show_count(t->tokens), show_count(t->lines), show_count(t->documents),
+           show_bytes(t->text_bytes), part->shard_count, part->unigram_entropy);
+    printf("    %s unknown tokens, %s bytes dropped, %s lines split, %s empty documents\n",
+           show_count(t->unknown), show_count(t->dropped_bytes), show_count(t->split_lines),
+           show_count(t->empty_documents));
 }
 
 static void add_part(cJSON *object, const char *name, const ManifestPart *part) {
@@ -31,7 +33,8 @@ static void add_part(cJSON *object, const char *name, const ManifestPart *part) 
 
 static bool print_manifest(const char *folder, const Manifest *manifest, bool json, Err *err) {
     if (!json) {
-        printf("%s: vocabulary %s, data hash %s\n", folder, show_count(manifest->vocab), show_hash(manifest->data_hash));
+        printf("%s: vocabulary %s, data hash %s\n", folder, show_count(manifest->vocab),
+               show_hash(manifest->data_hash));
         print_part("train", &manifest->train);
         print_part("valid", &manifest->valid);
         return true;
@@ -52,7 +55,8 @@ static bool run(const Args *args, Err *err) {
     char reason[256] = "";
     bool ok = load_config(&config, args, 0, err) && config_resolve_data(&config, err);
     if (ok && !io_is_file(config.tokenizer.model))
-        ok = err_set(err, ERR_FAILED, "%s: no such tokenizer; train it with `linformer tokenizer %s`",
+        ok = err_set(err, ERR_FAILED,
+                     "%s: no such tokenizer; train it with `linformer tokenizer %s`",
                      config.tokenizer.model, args->items[0]);
     if (ok && prepare_is_current(&config, reason, sizeof reason)) {
         log_info("%s is current: nothing to do", config.data.tokens);
@@ -72,8 +76,10 @@ static const Option options[] = {OPTION_JSON, OPTION_QUIET, OPTION_HELP, {0}};
 const Command command_prepare = {
     .name = "prepare",
     .arguments = "CONFIG [section.key=value ...]",
-    .summary = "turn the config's text shards into token shards and a manifest that accounts for them",
-    .notes = "Text shards are .txt, .gz, .zst or JSON lines with a `text` field; a blank line ends a document.\n"
+    .summary =
+        "turn the config's text shards into token shards and a manifest that accounts for them",
+    .notes = "Text shards are .txt, .gz, .zst or JSON lines with a `text` field; a blank line ends "
+             "a document.\n"
              "Only what is missing or stale is done.",
     .options = options,
     .min_arguments = 1,

@@ -21,8 +21,10 @@ const Command command_pretrain = {
     .name = "pretrain",
     .arguments = "CONFIG [section.key=value ...]",
     .summary = "train an encoder on masked-language modelling",
-    .notes = "Trains the tokenizer and prepares the text first where they are missing or stale. The run folder (`run` in the\n"
-             "config) then holds config.yaml, metrics.jsonl, log.txt, last.ckpt, best.ckpt and step-*.ckpt.\n"
+    .notes = "Trains the tokenizer and prepares the text first where they are missing or stale. "
+             "The run folder (`run` in the\n"
+             "config) then holds config.yaml, metrics.jsonl, log.txt, last.ckpt, best.ckpt and "
+             "step-*.ckpt.\n"
              "SIGINT, SIGTERM and SIGUSR1 end the step, save, and exit with status 75.",
     .options = options,
     .min_arguments = 1,

@@ -20,7 +20,8 @@ static bool print_tokenizer(const char *path, const Tokenizer *tokenizer, bool j
 static bool run(const Args *args, Err *err) {
     Config config;
     Tokenizer *tokenizer = NULL;
-    bool ok = load_config(&config, args, 0, err) && config_resolve_data(&config, err) && tokenizer_train(&config, err) &&
+    bool ok = load_config(&config, args, 0, err) && config_resolve_data(&config, err) &&
+              tokenizer_train(&config, err) &&
               tokenizer_load(&tokenizer, config.tokenizer.model, err);
     if (ok) ok = print_tokenizer(config.tokenizer.model, tokenizer, args->options.json, err);
     tokenizer_destroy(tokenizer);
@@ -34,7 +35,8 @@ const Command command_tokenizer = {
     .name = "tokenizer",
     .arguments = "CONFIG [section.key=value ...]",
     .summary = "train the sentencepiece model named in the config from its training text",
-    .notes = "Trains anew, also where tokenizer.model exists already: `pretrain` trains it only where it is missing.",
+    .notes = "Trains anew, also where tokenizer.model exists already: `pretrain` trains it only "
+             "where it is missing.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

@@ -21,8 +21,10 @@ static void add_hash(cJSON *object, const char *name, uint64_t hash) {
 
 /* JSON has no infinity: a loss that was never measured is null. */
 static void add_finite(cJSON *object, const char *name, double value) {
-    if (isfinite(value)) cJSON_AddNumberToObject(object, name, value);
-    else cJSON_AddNullToObject(object, name);
+    if (isfinite(value))
+        cJSON_AddNumberToObject(object, name, value);
+    else
+        cJSON_AddNullToObject(object, name);
 }
 
 /* ---- checkpoints */
@@ -32,7 +34,9 @@ static void add_state(cJSON *object, const Checkpoint *c) {
     add_count(object, "samples", c->state.sample);
     add_count(object, "tokens_seen", c->state.tokens);
     cJSON_AddNumberToObject(object, "epoch",
-                            c->state.dataset_sequences ? (double)c->state.sample / (double)c->state.dataset_sequences : 0);
+                            c->state.dataset_sequences
+                                ? (double)c->state.sample / (double)c->state.dataset_sequences
+                                : 0);
     add_finite(object, "best_valid_loss", c->state.best_valid_loss);
     add_count(object, "best_step", c->state.best_step);
     add_hash(object, "data_hash", c->state.data_hash);
@@ -46,7 +50,8 @@ static void add_statistics(cJSON *item, const real *values, size_t count) {
         if (fabs(v) > largest || isnan(v)) largest = fabs(v);
     }
     double mean = sum / (double)count;
-    for (size_t i = 0; i < count; i++) squares += ((double)values[i] - mean) * ((double)values[i] - mean);
+    for (size_t i = 0; i < count; i++)
+        squares += ((double)values[i] - mean) * ((double)values[i] - mean);
     add_finite(item, "mean", mean);
     add_finite(item, "std", sqrt(squares / (double)count));
     add_finite(item, "largest", largest);
@@ -71,7 +76,8 @@ static void add_tensors(cJSON *object, const Checkpoint *c, const real *weights)
     }
 }
 
-static bool add_checkpoint(cJSON *object, const LoadedModel *model, const char *path, bool stats, Err *err) {
+static bool add_checkpoint(cJSON *object, const LoadedModel *model, const char *path, bool stats,
+                           Err *err) {
     const Checkpoint *c = &model->checkpoint;
     char *yaml = config_to_yaml(&c->config);
     if (!yaml) return err_set(err, ERR_FAILED, "%s: out of memory for its configuration", path);
@@ -82,7 +88,9 @@ static bool add_checkpoint(cJSON *object, const LoadedModel *model, const char *
     add_count(object, "parameters", c->table.parameters);
     add_count(object, "projection_matrices", c->table.projections);
     cJSON_AddStringToObject(object, "sharing",
-                            c->config.model.attention == ATTENTION_FULL ? "full attention" : config_sharing_name(&c->config.model));
+                            c->config.model.attention == ATTENTION_FULL
+                                ? "full attention"
+                                : config_sharing_name(&c->config.model));
     add_count(object, "vocab", tokenizer_vocab_size(model->tokenizer));
     add_hash(object, "tokenizer_hash", c->tokenizer_hash);
     cJSON_AddStringToObject(object, "normalizer", tokenizer_normalizer(model->tokenizer));
@@ -124,15 +132,20 @@ bool inspect_tokens(cJSON *object, const char *path, Err *err) {
 }
 
 /* Its shards must be there, whole, and the ones that it was written for. */
-static bool add_shards(cJSON *list, const char *part_name, const ManifestPart *part, const Manifest *manifest, Err *err) {
+static bool add_shards(cJSON *list, const char *part_name, const ManifestPart *part,
+                       const Manifest *manifest, Err *err) {
     for (size_t i = 0; i < part->shard_count; i++) {
         const ManifestShard *s = &part->shards[i];
         TokenFile file;
         if (!token_file_open(&file, s->path, err)) return false;
         bool ok = token_file_verify(&file, err);
-        if (ok && (file.payload_hash != s->payload_hash || file.tokenizer_hash != manifest->tokenizer_hash))
-            ok = err_set(err, ERR_FAILED, "%s: not the shard that the manifest describes (payload hash %s, wanted %s); prepare "
-                         "the data again", s->path, show_hash(file.payload_hash), show_hash(s->payload_hash));
+        if (ok && (file.payload_hash != s->payload_hash ||
+                   file.tokenizer_hash != manifest->tokenizer_hash))
+            ok = err_set(err, ERR_FAILED,
+                         "%s: not the shard that the manifest describes (payload hash %s, wanted "
+                         "%s); prepare "
+                         "the data again",
+                         s->path, show_hash(file.payload_hash), show_hash(s->payload_hash));
         token_file_close(&file);
         if (!ok) return false;
         cJSON *item = cJSON_CreateObject();
@@ -196,7 +209,8 @@ bool inspect_tokenizer(cJSON *object, const char *path, Err *err) {
     add_hash(object, "hash", tokenizer_hash(tokenizer));
     cJSON_AddStringToObject(object, "normalizer", tokenizer_normalizer(tokenizer));
     cJSON *specials = cJSON_AddObjectToObject(object, "specials");
-    for (uint32_t id = 0; id < TOKEN_SPECIALS; id++) add_count(specials, tokenizer_piece(tokenizer, id), id);
+    for (uint32_t id = 0; id < TOKEN_SPECIALS; id++)
+        add_count(specials, tokenizer_piece(tokenizer, id), id);
     tokenizer_destroy(tokenizer);
     return true;
 }

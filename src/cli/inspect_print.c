@@ -11,17 +11,24 @@ static void write_shape(char *out, size_t size, const cJSON *shape) {
     size_t used = 0;
     out[0] = 0;
     for (const cJSON *extent = shape->child; extent && used < size; extent = extent->next)
-        used += (size_t)snprintf(out + used, size - used, "%s%.0f", extent == shape->child ? "" : " x ", extent->valuedouble);
+        used += (size_t)snprintf(out + used, size - used, "%s%.0f",
+                                 extent == shape->child ? "" : " x ", extent->valuedouble);
 }
 
 static void write_value(char *out, size_t size, const cJSON *value) {
     double number = value->valuedouble;
-    if (cJSON_IsArray(value)) write_shape(out, size, value);
-    else if (cJSON_IsString(value)) snprintf(out, size, "%s", value->valuestring);
-    else if (cJSON_IsBool(value)) snprintf(out, size, "%s", cJSON_IsTrue(value) ? "yes" : "no");
-    else if (cJSON_IsNull(value)) snprintf(out, size, "none");
-    else if (number >= 0 && number == floor(number) && number < 1e15) snprintf(out, size, "%s", show_count((size_t)number));
-    else snprintf(out, size, "%.6g", number);
+    if (cJSON_IsArray(value))
+        write_shape(out, size, value);
+    else if (cJSON_IsString(value))
+        snprintf(out, size, "%s", value->valuestring);
+    else if (cJSON_IsBool(value))
+        snprintf(out, size, "%s", cJSON_IsTrue(value) ? "yes" : "no");
+    else if (cJSON_IsNull(value))
+        snprintf(out, size, "none");
+    else if (number >= 0 && number == floor(number) && number < 1e15)
+        snprintf(out, size, "%s", show_count((size_t)number));
+    else
+        snprintf(out, size, "%.6g", number);
 }
 
 /* Widens the columns to what the cells of a row take. */
@@ -45,12 +52,16 @@ static void print_table(const cJSON *rows) {
         if (cJSON_GetArraySize(row) > most) most = cJSON_GetArraySize(row), longest = row;
     }
     for (int heading = 1; heading >= 0; heading--) {
-        for (const cJSON *row = heading ? longest : rows->child; row; row = heading ? NULL : row->next) {
+        for (const cJSON *row = heading ? longest : rows->child; row;
+             row = heading ? NULL : row->next) {
             char cell[CELL];
             int i = 0;
-            for (const cJSON *member = row->child; member && i < COLUMNS; member = member->next, i++) {
-                if (heading) snprintf(cell, sizeof cell, "%s", member->string);
-                else write_value(cell, sizeof cell, member);
+            for (const cJSON *member = row->child; member && i < COLUMNS;
+                 member = member->next, i++) {
+                if (heading)
+                    snprintf(cell, sizeof cell, "%s", member->string);
+                else
+                    write_value(cell, sizeof cell, member);
                 printf("  %*s", cJSON_IsNumber(member) ? widths[i] : -widths[i], cell);
             }
             putchar('\n');
@@ -71,7 +82,8 @@ static void print_member(const cJSON *member, int indent) {
     if (cJSON_IsObject(member) || (cJSON_IsArray(member) && cJSON_IsObject(member->child))) {
         printf("%*s%s\n", indent, "", member->string);
         if (cJSON_IsArray(member)) print_table(member);
-        for (const cJSON *inner = member->child; cJSON_IsObject(member) && inner; inner = inner->next)
+        for (const cJSON *inner = member->child; cJSON_IsObject(member) && inner;
+             inner = inner->next)
             print_member(inner, indent + 2);
         return;
     }
@@ -85,5 +97,6 @@ static void print_member(const cJSON *member, int indent) {
 }
 
 void inspect_print(const cJSON *object) {
-    for (const cJSON *member = object->child; member; member = member->next) print_member(member, 0);
+    for (const cJSON *member = object->child; member; member = member->next)
+        print_member(member, 0);
 }

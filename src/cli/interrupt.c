@@ -37,7 +37,8 @@ static void signal_set(sigset_t *set) {
     sigemptyset(set);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction now;
-        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(set, signals[i]);
+        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(set, signals[i]);
     }
 }
 
@@ -64,8 +65,10 @@ void interrupt_start(void) {
     /* threads started later inherit the mask, so that only the waiting one gets these signals */
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     pthread_t thread;
-    if (pthread_create(&thread, NULL, wait_for_signal, NULL) == 0) pthread_detach(thread);
-    else pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    if (pthread_create(&thread, NULL, wait_for_signal, NULL) == 0)
+        pthread_detach(thread);
+    else
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 bool temp_folder_create(char **path, Err *err) {
@@ -83,8 +86,10 @@ bool temp_folder_create(char **path, Err *err) {
     if (made) return true;
     free(*path);
     *path = NULL;
-    return err_set(err, ERR_FAILED, "%s: cannot make a temporary folder: %s; set TMPDIR to a folder that is writable",
-                   base, strerror(error));
+    return err_set(
+        err, ERR_FAILED,
+        "%s: cannot make a temporary folder: %s; set TMPDIR to a folder that is writable", base,
+        strerror(error));
 }
 
 void temp_folder_remove(char *path) {

@@ -18,10 +18,13 @@ bool load_config(Config *out, const Args *args, size_t index, Err *err) {
     *out = (Config){0};
     for (size_t i = index + 1; i < args->count; i++) {
         if (!strchr(args->items[i], '='))
-            return err_set(err, ERR_CONFIG, "unexpected argument %s: overrides have the form section.key=value",
+            return err_set(err, ERR_CONFIG,
+                           "unexpected argument %s: overrides have the form section.key=value",
                            args->items[i]);
     }
-    if (!config_load(out, args->items[index], args->items + index + 1, args->count - index - 1, err)) return false;
+    if (!config_load(out, args->items[index], args->items + index + 1, args->count - index - 1,
+                     err))
+        return false;
     log_notes(out->notes);
     return true;
 }

@@ -1,4 +1,5 @@
-/* linformer: one binary, sub-commands.  The only place that prints an error and ends the program. */
+/* linformer: one binary, sub-commands.  The only place that prints an error and ends the
+ * program. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,12 +28,17 @@ static const Command *find_command(const char *name) {
 
 static void write_help(FILE *stream) {
     fprintf(stream, "usage: linformer COMMAND [options] [arguments]\n"
-                    "Pretrains RoBERTa-style encoders with linear-complexity attention on CPUs.\n\ncommands:\n");
-    for (size_t i = 0; i < COMMANDS; i++) fprintf(stream, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(stream, "  %-12s %s\n", "help", "this list; `help COMMAND`: its options; `help config`: the keys of a config");
+                    "Pretrains RoBERTa-style encoders with linear-complexity attention on "
+                    "CPUs.\n\ncommands:\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(stream, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(stream, "  %-12s %s\n", "help",
+            "this list; `help COMMAND`: its options; `help config`: the keys of a config");
     fprintf(stream, "\n  --version    program, libraries, BLAS kernel and threads\n\n"
-                    "Results go to stdout, the log to stderr.  Exit status: 0 done, 1 failed, 2 usage or config,\n"
-                    "3 stopped by a non-finite loss, 75 stopped by a signal after saving (continue with --resume).\n");
+                    "Results go to stdout, the log to stderr.  Exit status: 0 done, 1 failed, 2 "
+                    "usage or config,\n"
+                    "3 stopped by a non-finite loss, 75 stopped by a signal after saving (continue "
+                    "with --resume).\n");
 }
 
 static void write_version(void) {
@@ -63,10 +69,14 @@ static bool fail_unknown(const char *what, const char *name, Err *err) {
 
 static bool run_help(int argc, char **argv, Err *err) {
     if (argc > 1) return err_set(err, ERR_CONFIG, "help: unexpected argument %.40s", argv[1]);
-    if (argc == 0) write_help(stdout);
-    else if (!strcmp(argv[0], "config")) config_write_help(stdout);
-    else if (find_command(argv[0])) command_write_help(stdout, find_command(argv[0]));
-    else return fail_unknown("help on", argv[0], err);
+    if (argc == 0)
+        write_help(stdout);
+    else if (!strcmp(argv[0], "config"))
+        config_write_help(stdout);
+    else if (find_command(argv[0]))
+        command_write_help(stdout, find_command(argv[0]));
+    else
+        return fail_unknown("help on", argv[0], err);
     return true;
 }
 
@@ -111,7 +121,8 @@ int main(int argc, char **argv) {
     Err err = {0};
     bool ok = dispatch(argc, argv, &err);
     if (fflush(stdout) != 0 || ferror(stdout)) { /* a full disk must not look like a result */
-        if (ok) err_set(&err, ERR_FAILED, "cannot write the results to stdout: %s", strerror(errno));
+        if (ok)
+            err_set(&err, ERR_FAILED, "cannot write the results to stdout: %s", strerror(errno));
         ok = false;
     }
     if (ok) return 0;

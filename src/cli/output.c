@@ -39,7 +39,11 @@ const char *show_bytes(size_t bytes) {
     size_t unit = 0;
     while (value >= 1000 && unit + 1 < sizeof units / sizeof *units) value /= 1024, unit++;
     char *out = next_buffer();
-    snprintf(out, BUFFER_SIZE, "%.*f %s", unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, units[unit]);
+    snprintf(out, BUFFER_SIZE, "%.*f %s",
+             unit == 0 || value >= 99.95 ? 0
+             : value >= 9.995            ? 1
+                                         : 2,
+             value, units[unit]);
     return out;
 }
 

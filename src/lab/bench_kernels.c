@@ -28,24 +28,26 @@ typedef struct Work {
     size_t *start, *key_start;
     uint64_t *seq_key;
     uint32_t *ids, *labels;
-    real *x, *y, *d;            /* (total,C) */
-    real *q, *out, *lse;        /* (total,C), (total,C), (total,H) */
-    real *kp, *vp, *d_kp, *d_vp;/* (B*P,C) */
-    real *ff, *ff2, *d_ff;      /* (total,FF) */
-    real *logits, *loss;        /* (MASKED,V), (MASKED) */
-    real *w, *d_w;              /* (V,C): the largest weight; others use its beginning */
-    real *bias, *d_bias;        /* (V) */
-    real *proj, *d_proj;        /* (P,N) */
-    real *mean, *rstd;          /* (total) */
-    real *position, *d_position;/* (N,C) */
-    real *attention, *norm;     /* scratch */
-    real *moments;              /* 4 * (V,C): weights, both moments and gradients of one tensor */
+    real *x, *y, *d;             /* (total,C) */
+    real *q, *out, *lse;         /* (total,C), (total,C), (total,H) */
+    real *kp, *vp, *d_kp, *d_vp; /* (B*P,C) */
+    real *ff, *ff2, *ff3, *d_ff; /* (total,FF) */
+    real *logits, *loss;         /* (MASKED,V), (MASKED) */
+    real *w, *d_w;               /* (V,C): the largest weight; others use its beginning */
+    real *bias, *d_bias;         /* (V) */
+    real *proj, *d_proj;         /* (P,N) */
+    real *mean, *rstd;           /* (total) */
+    real *position, *d_position; /* (N,C) */
+    real *attention, *norm;      /* scratch */
+    real *moments;               /* 4 * (V,C): weights, both moments and gradients of one tensor */
     AttentionShape shape;
-    ParamTable table;           /* of that tensor */
+    ParamTable table; /* of that tensor */
     Tensor tensor;
 } Work;
 
-static real *take(Arena *arena, size_t rows, size_t cols) { return arena_take(arena, rows * cols, REAL); }
+static real *take(Arena *arena, size_t rows, size_t cols) {
+    return arena_take(arena, rows * cols, REAL);
+}
 
 static void layout(Work *w, Arena *arena) {
     size_t keys = w->B * w->P;
@@ -55,11 +57,14 @@ static void layout(Work *w, Arena *arena) {
     w->ids = arena_take(arena, w->total, sizeof *w->ids);
     w->labels = arena_take(arena, MASKED, sizeof *w->labels);
     real **const rows_c[] = {&w->x, &w->y, &w->d, &w->q, &w->out};
-    for (size_t i = 0; i < sizeof rows_c / sizeof *rows_c; i++) *rows_c[i] = take(arena, w->total, w->C);
+    for (size_t i = 0; i < sizeof rows_c / sizeof *rows_c; i++)
+        *rows_c[i] = take(arena, w->total, w->C);
     real **const keys_c[] = {&w->kp, &w->vp, &w->d_kp, &w->d_vp};
-    for (size_t i = 0; i < sizeof keys_c / sizeof *keys_c; i++) *keys_c[i] = take(arena, keys, w->C);
-    real **const rows_ff[] = {&w->ff, &w->ff2, &w->d_ff};
-    for (size_t i = 0; i < sizeof rows_ff / sizeof *rows_ff; i++) *rows_ff[i] = take(arena, w->total, w->FF);
+    for (size_t i = 0; i < sizeof keys_c / sizeof *keys_c; i++)
+        *keys_c[i] = take(arena, keys, w->C);
+    real **const rows_ff[] = {&w->ff, &w->ff2, &w->ff3, &w->d_ff};
+    for (size_t i = 0; i < sizeof rows_ff / sizeof *rows_ff; i++)
+        *rows_ff[i] = take(arena, w->total, w->FF);
     w->lse = take(arena, w->total, w->H);
     w->logits = take(arena, MASKED, w->V);
     w->loss = take(arena, MASKED, 1);
@@ -87,7 +92,8 @@ static bool work_create(Work *w, Err *err) {
     w->total = w->B * w->N;
     Arena counting = {0};
     layout(w, &counting);
-    if (!arena_create(&w->arena, counting.used, err)) return err_context(err, "arrays of the benchmark");
+    if (!arena_create(&w->arena, counting.used, err))
+        return err_context(err, "arrays of the benchmark");
     layout(w, &w->arena);
     for (size_t b = 0; b <= w->B; b++) w->start[b] = b * w->N, w->key_start[b] = b * w->P;
     for (size_t i = 0; i < w->total; i++) w->ids[i] = (uint32_t)rng_below(2, i, w->V);
@@ -102,40 +108,65 @@ static bool work_create(Work *w, Err *err) {
     fill(w->d_ff, w->total * w->FF, 1);
     fill(w->logits, MASKED * w->V, 1);
     fill(w->w, w->V * w->C, 0.02);
-    fill(w->moments, 2 * w->V * w->C, 1); /* weights and first moments; the second stay 0: they are squares */
+    /* weights and first moments; the second stay 0: they are squares */
+    fill(w->moments, 2 * w->V * w->C, 1);
     fill(w->moments + 3 * w->V * w->C, w->V * w->C, 1);
     fill(w->proj, w->P * w->N, 0.05);
-    w->shape = (AttentionShape){.B = w->B, .H = w->H, .D = w->C / w->H, .start = w->start, .key_start = w->key_start,
-                                .seq_key = w->seq_key, .p = 0};
-    w->tensor = (Tensor){.name = "token", .rows = w->V, .cols = w->C, .count = w->V * w->C, .matrix = true};
-    w->table = (ParamTable){.items = &w->tensor, .count = 1, .block_reals = w->V * w->C, .parameters = w->V * w->C,
+    w->shape = (AttentionShape){.B = w->B,
+                                .H = w->H,
+                                .D = w->C / w->H,
+                                .start = w->start,
+                                .key_start = w->key_start,
+                                .seq_key = w->seq_key,
+                                .p = 0};
+    w->tensor =
+        (Tensor){.name = "token", .rows = w->V, .cols = w->C, .count = w->V * w->C, .matrix = true};
+    w->table = (ParamTable){.items = &w->tensor,
+                            .count = 1,
+                            .block_reals = w->V * w->C,
+                            .parameters = w->V * w->C,
                             .trainable = w->V * w->C};
     return true;
 }
 
 /* ---- the kernels, each on the arrays of a Work */
 
-static void run_square_forward(void *p) { Work *w = p; linear_forward(w->y, w->x, w->w, w->bias, w->total, w->C, w->C); }
+static void run_square_forward(void *p) {
+    Work *w = p;
+    linear_forward(w->y, w->x, w->w, w->bias, w->total, w->C, w->C);
+}
 static void run_square_backward(void *p) {
     Work *w = p;
     linear_backward(w->y, w->d_w, w->d_bias, w->d, w->x, w->w, w->total, w->C, w->C, 0);
 }
-static void run_keys_forward(void *p) { Work *w = p; linear_forward(w->d_kp, w->kp, w->w, NULL, w->B * w->P, w->C, w->C); }
+static void run_keys_forward(void *p) {
+    Work *w = p;
+    linear_forward(w->d_kp, w->kp, w->w, NULL, w->B * w->P, w->C, w->C);
+}
 static void run_keys_backward(void *p) {
     Work *w = p;
     linear_backward(w->d_kp, w->d_w, NULL, w->vp, w->kp, w->w, w->B * w->P, w->C, w->C, 0);
 }
-static void run_ff1_forward(void *p) { Work *w = p; linear_forward(w->ff2, w->x, w->w, w->bias, w->total, w->C, w->FF); }
+static void run_ff1_forward(void *p) {
+    Work *w = p;
+    linear_forward(w->ff2, w->x, w->w, w->bias, w->total, w->C, w->FF);
+}
 static void run_ff1_backward(void *p) {
     Work *w = p;
     linear_backward(w->y, w->d_w, w->d_bias, w->d_ff, w->x, w->w, w->total, w->C, w->FF, 0);
 }
-static void run_ff2_forward(void *p) { Work *w = p; linear_forward(w->y, w->ff, w->w, NULL, w->total, w->FF, w->C); }
+static void run_ff2_forward(void *p) {
+    Work *w = p;
+    linear_forward(w->y, w->ff, w->w, NULL, w->total, w->FF, w->C);
+}
 static void run_ff2_backward(void *p) {
     Work *w = p;
     linear_backward(w->ff2, w->d_w, w->d_bias, w->d, w->ff, w->w, w->total, w->FF, w->C, 0);
 }
-static void run_decoder_forward(void *p) { Work *w = p; linear_forward(w->logits, w->x, w->w, w->bias, MASKED, w->C, w->V); }
+static void run_decoder_forward(void *p) {
+    Work *w = p;
+    linear_forward(w->logits, w->x, w->w, w->bias, MASKED, w->C, w->V);
+}
 static void run_decoder_backward(void *p) {
     Work *w = p;
     linear_backward(w->y, w->d_w, w->d_bias, w->logits, w->x, w->w, MASKED, w->C, w->V, 0);
@@ -146,9 +177,11 @@ static void run_project_forward(void *p) {
 }
 static void run_project_backward(void *p) {
     Work *w = p;
-    seq_project_backward(w->y, w->d_proj, w->kp, w->x, w->proj, w->P * w->N, w->start, w->B, 1, w->P, w->N, w->C, 0);
+    seq_project_backward(w->y, w->d_proj, w->kp, w->x, w->proj, w->P * w->N, w->start, w->B, 1,
+                         w->P, w->N, w->C, 0);
 }
-static void run_project_heads(void *p) { /* one matrix a head, the same one, so that no more memory is needed */
+/* The matrices of the heads lie in w->w, which is large enough. */
+static void run_project_heads(void *p) {
     Work *w = p;
     seq_project_forward(w->d_kp, w->x, w->w, w->P * w->N, w->start, w->B, w->H, w->P, w->N, w->C);
 }
@@ -158,7 +191,8 @@ static void run_attention_forward(void *p) {
 }
 static void run_attention_backward(void *p) {
     Work *w = p;
-    attention_backward(w->y, w->d_kp, w->d_vp, w->d, w->q, w->kp, w->vp, w->out, w->lse, &w->shape, w->attention);
+    attention_backward(w->y, w->d_kp, w->d_vp, w->d, w->q, w->kp, w->vp, w->out, w->lse, &w->shape,
+                       w->attention);
 }
 static void run_norm_forward(void *p) {
     Work *w = p;
@@ -166,15 +200,24 @@ static void run_norm_forward(void *p) {
 }
 static void run_norm_backward(void *p) {
     Work *w = p;
-    layernorm_backward(w->y, w->d_bias, w->d_bias + w->C, w->d, w->x, w->bias, w->mean, w->rstd, w->norm, w->total, w->C, 0);
+    layernorm_backward(w->y, w->d_bias, w->d_bias + w->C, w->d, w->x, w->bias, w->mean, w->rstd,
+                       w->norm, w->total, w->C, 0);
 }
-static void run_gelu_forward(void *p) { Work *w = p; gelu_forward(w->ff2, w->ff, w->total * w->FF); }
-static void run_gelu_backward(void *p) { Work *w = p; gelu_backward(w->ff2, w->d_ff, w->ff, w->ff, w->total * w->FF); }
+static void run_gelu_forward(void *p) {
+    Work *w = p;
+    gelu_forward(w->ff2, w->ff, w->total * w->FF);
+}
+static void run_gelu_backward(void *p) {
+    Work *w = p;
+    gelu_backward(w->ff2, w->ff3, w->d_ff, w->ff, w->total * w->FF);
+}
 static void run_dropout(void *p) {
     Work *w = p;
-    residual_dropout_forward(w->y, w->x, w->d, w->bias, w->start, w->seq_key, w->B, w->C, 0, SITE_FFN, 0.1);
+    residual_dropout_forward(w->y, w->x, w->d, w->bias, w->start, w->seq_key, w->B, w->C, 0,
+                             SITE_FFN, 0.1);
 }
-static void run_cross_entropy(void *p) { /* the gradient takes the place of the logits, and is as good for the next call */
+/* The gradient takes the place of the logits, and is as good for the next call. */
+static void run_cross_entropy(void *p) {
     Work *w = p;
     cross_entropy(w->loss, w->logits, w->labels, MASKED, w->V, (real)1e-6);
 }
@@ -188,11 +231,14 @@ static void run_embedding_backward(void *p) {
 }
 static void run_adamw(void *p) {
     Work *w = p;
-    static const OptimizerConfig adamw = {.name = OPTIMIZER_ADAMW, .lr = 1e-4, .betas = {0.9, 0.98}, .eps = 1e-6,
+    static const OptimizerConfig adamw = {.name = OPTIMIZER_ADAMW,
+                                          .lr = 1e-4,
+                                          .betas = {0.9, 0.98},
+                                          .eps = 1e-6,
                                           .weight_decay = 0.01};
     size_t count = w->table.block_reals;
-    optimizer_step(w->moments, w->moments + count, w->moments + 2 * count, w->moments + 3 * count, &w->table, &adamw,
-                   adamw.lr, 1, 100);
+    optimizer_step(w->moments, w->moments + count, w->moments + 2 * count, w->moments + 3 * count,
+                   &w->table, &adamw, adamw.lr, 1, 100);
 }
 
 /* ---- the table */
@@ -202,28 +248,47 @@ typedef enum Unit { FLOPS, BYTES } Unit;
 /* Operations (multiply and add: 2) or bytes of a call, by the sizes of a Work. */
 typedef double Amount(const Work *w);
 
-static double square_flops(const Work *w) { return 2.0 * (double)w->total * (double)w->C * (double)w->C; }
-static double keys_flops(const Work *w) { return 2.0 * (double)(w->B * w->P) * (double)w->C * (double)w->C; }
-static double ff_flops(const Work *w) { return 2.0 * (double)w->total * (double)w->C * (double)w->FF; }
-static double decoder_flops(const Work *w) { return 2.0 * MASKED * (double)w->C * (double)w->V; }
-static double rows_flops(const Work *w) { return 2.0 * (double)w->total * (double)w->P * (double)w->C; } /* P keys a row */
-static double rows_bytes(const Work *w) { return (double)w->total * (double)w->C * REAL; }
-static double ff_bytes(const Work *w) { return (double)w->total * (double)w->FF * REAL; }
-static double logits_bytes(const Work *w) { return MASKED * (double)w->V * REAL; }
-static double weight_bytes(const Work *w) { return (double)w->V * (double)w->C * REAL; }
+static double square_flops(const Work *w) {
+    return 2.0 * (double)w->total * (double)w->C * (double)w->C;
+}
+static double keys_flops(const Work *w) {
+    return 2.0 * (double)(w->B * w->P) * (double)w->C * (double)w->C;
+}
+static double ff_flops(const Work *w) {
+    return 2.0 * (double)w->total * (double)w->C * (double)w->FF;
+}
+static double decoder_flops(const Work *w) {
+    return 2.0 * MASKED * (double)w->C * (double)w->V;
+}
+static double rows_flops(const Work *w) {
+    return 2.0 * (double)w->total * (double)w->P * (double)w->C;
+} /* P keys a row */
+static double rows_bytes(const Work *w) {
+    return (double)w->total * (double)w->C * REAL;
+}
+static double ff_bytes(const Work *w) {
+    return (double)w->total * (double)w->FF * REAL;
+}
+static double logits_bytes(const Work *w) {
+    return MASKED * (double)w->V * REAL;
+}
+static double weight_bytes(const Work *w) {
+    return (double)w->V * (double)w->C * REAL;
+}
 
 typedef struct Case {
     const char *name;
-    const char *shape;   /* letters stand for sizes */
+    const char *shape; /* letters stand for sizes */
     void (*run)(void *work);
     Unit unit;
-    double times;        /* products of `amount`, or passes over it */
+    double times; /* products of `amount`, or passes over it */
     Amount *amount;
 } Case;
 
 static const Case cases[] = {
     {"query/output map forward", "total x C x C", run_square_forward, FLOPS, 1, square_flops},
-    {"query/output map backward", "total x C x C, 2 products", run_square_backward, FLOPS, 2, square_flops},
+    {"query/output map backward", "total x C x C, 2 products", run_square_backward, FLOPS, 2,
+     square_flops},
     {"key/value map forward", "B*P x C x C", run_keys_forward, FLOPS, 1, keys_flops},
     {"key/value map backward", "B*P x C x C, 2 products", run_keys_backward, FLOPS, 2, keys_flops},
     {"feed-forward 1 forward", "total x FF x C", run_ff1_forward, FLOPS, 1, ff_flops},
@@ -233,18 +298,23 @@ static const Case cases[] = {
     {"decoder forward", "256 x V x C", run_decoder_forward, FLOPS, 1, decoder_flops},
     {"decoder backward", "256 x V x C, 2 products", run_decoder_backward, FLOPS, 2, decoder_flops},
     {"sequence projection forward", "B of P x N x C", run_project_forward, FLOPS, 1, rows_flops},
-    {"sequence projection backward", "B of P x N x C, 2 products", run_project_backward, FLOPS, 2, rows_flops},
+    {"sequence projection backward", "B of P x N x C, 2 products", run_project_backward, FLOPS, 2,
+     rows_flops},
     {"sequence projection per head", "B*H of P x N x D", run_project_heads, FLOPS, 1, rows_flops},
-    {"attention forward", "B*H of N x P x D, 2 products", run_attention_forward, FLOPS, 2, rows_flops},
-    {"attention backward", "B*H of N x P x D, 5 products", run_attention_backward, FLOPS, 5, rows_flops},
+    {"attention forward", "B*H of N x P x D, 2 products", run_attention_forward, FLOPS, 2,
+     rows_flops},
+    {"attention backward", "B*H of N x P x D, 5 products", run_attention_backward, FLOPS, 5,
+     rows_flops},
     {"LayerNorm forward", "total x C, 1 read, 1 write", run_norm_forward, BYTES, 2, rows_bytes},
     {"LayerNorm backward", "total x C, 2 reads, 1 write", run_norm_backward, BYTES, 3, rows_bytes},
     {"GELU forward", "total x FF, 1 read, 1 write", run_gelu_forward, BYTES, 2, ff_bytes},
     {"GELU backward", "total x FF, 2 reads, 2 writes", run_gelu_backward, BYTES, 4, ff_bytes},
     {"residual + dropout", "total x C, 2 reads, 1 write", run_dropout, BYTES, 3, rows_bytes},
     {"cross-entropy", "256 x V, 1 read, 1 write", run_cross_entropy, BYTES, 2, logits_bytes},
-    {"embedding forward", "total x C, 2 reads, 1 write", run_embedding_forward, BYTES, 3, rows_bytes},
-    {"embedding backward", "total x C, 2 reads, 1 write", run_embedding_backward, BYTES, 3, rows_bytes},
+    {"embedding forward", "total x C, 2 reads, 1 write", run_embedding_forward, BYTES, 3,
+     rows_bytes},
+    {"embedding backward", "total x C, 2 reads, 1 write", run_embedding_backward, BYTES, 3,
+     rows_bytes},
     {"AdamW", "V x C, 4 reads, 3 writes", run_adamw, BYTES, 7, weight_bytes},
 };
 enum { CASES = sizeof cases / sizeof *cases };

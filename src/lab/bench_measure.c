@@ -14,9 +14,13 @@ static double read_clock(clockid_t clock) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-double bench_now(void) { return read_clock(CLOCK_MONOTONIC); }
+double bench_now(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
 
-double bench_cpu_time(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
+double bench_cpu_time(void) {
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
 
 size_t bench_threads(void) {
 #ifdef _OPENMP
@@ -40,7 +44,8 @@ double bench_measure(void (*run)(void *context), void *context, double seconds) 
     double times[REPEATS_MAX], end;
     size_t count = 0;
     run(context); /* touches memory, wakes the threads */
-    for (end = bench_now() + seconds; count < REPEATS_MAX && (count < REPEATS_MIN || bench_now() < end); count++) {
+    for (end = bench_now() + seconds;
+         count < REPEATS_MAX && (count < REPEATS_MIN || bench_now() < end); count++) {
         double start = bench_now();
         run(context);
         times[count] = bench_now() - start;

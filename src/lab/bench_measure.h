@@ -13,7 +13,8 @@ size_t bench_threads(void); /* that a parallel region gets */
 
 double bench_median(double *values, size_t count); /* sorts */
 
-/* Median seconds of run(context), called once before and then for about `seconds`, at least 5 and at most 200 times. */
+/* Median seconds of run(context), called once before and then for about `seconds`, at least 5 and
+ * at most 200 times. */
 double bench_measure(void (*run)(void *context), void *context, double seconds);
 
 #endif

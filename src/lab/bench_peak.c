@@ -13,7 +13,7 @@
 #include "real.h"
 
 enum {
-    CHAINS = 12,          /* independent sums: more than latency times units of any processor (4 x 2), fewer than registers */
+    CHAINS = 12, /* independent sums: more than latency times units (4 x 2), fewer than registers */
     ROUNDS = 200000
 };
 
@@ -21,27 +21,45 @@ enum {
 #if defined(__AVX512F__)
 typedef __m512 Vec;
 enum { LANES = 16 };
-static inline Vec vec_set(float x) { return _mm512_set1_ps(x); }
-static inline Vec vec_fma(Vec x, Vec y, Vec z) { return _mm512_fmadd_ps(x, y, z); }
+static inline Vec vec_set(float x) {
+    return _mm512_set1_ps(x);
+}
+static inline Vec vec_fma(Vec x, Vec y, Vec z) {
+    return _mm512_fmadd_ps(x, y, z);
+}
 #elif defined(__AVX__) && defined(__FMA__)
 typedef __m256 Vec;
 enum { LANES = 8 };
-static inline Vec vec_set(float x) { return _mm256_set1_ps(x); }
-static inline Vec vec_fma(Vec x, Vec y, Vec z) { return _mm256_fmadd_ps(x, y, z); }
+static inline Vec vec_set(float x) {
+    return _mm256_set1_ps(x);
+}
+static inline Vec vec_fma(Vec x, Vec y, Vec z) {
+    return _mm256_fmadd_ps(x, y, z);
+}
 #elif defined(__ARM_NEON)
 typedef float32x4_t Vec;
 enum { LANES = 4 };
-static inline Vec vec_set(float x) { return vdupq_n_f32(x); }
-static inline Vec vec_fma(Vec x, Vec y, Vec z) { return vfmaq_f32(z, x, y); }
+static inline Vec vec_set(float x) {
+    return vdupq_n_f32(x);
+}
+static inline Vec vec_fma(Vec x, Vec y, Vec z) {
+    return vfmaq_f32(z, x, y);
+}
 #else /* whatever the compiler makes of it, multiplied and added one after the other */
 typedef float Vec __attribute__((vector_size(16)));
 enum { LANES = 4 };
-static inline Vec vec_set(float x) { return (Vec){x, x, x, x}; }
-static inline Vec vec_fma(Vec x, Vec y, Vec z) { return x * y + z; }
+static inline Vec vec_set(float x) {
+    return (Vec){x, x, x, x};
+}
+static inline Vec vec_fma(Vec x, Vec y, Vec z) {
+    return x * y + z;
+}
 #endif
 
 /* Makes the compiler believe that the sum is used: else the loop has no effect and goes away. */
-static inline void keep(Vec sum) { __asm__ volatile("" : : "m"(sum)); }
+static inline void keep(Vec sum) {
+    __asm__ volatile("" : : "m"(sum));
+}
 
 static void fma_chains(void) {
     Vec sums[CHAINS], x = vec_set(0.999f), y = vec_set(0.001f);
@@ -83,7 +101,8 @@ static void run_bf16(void *unused) {
 }
 
 double bench_bf16_peak(double seconds) {
-    double operations = 4.0 * LANES * CHAINS * ROUNDS * (double)bench_threads(); /* two products and two sums a lane */
+    double operations = 4.0 * LANES * CHAINS * ROUNDS *
+                        (double)bench_threads(); /* two products and two sums a lane */
     return operations / bench_measure(run_bf16, NULL, seconds) / 1e9;
 }
 #else

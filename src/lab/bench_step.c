@@ -37,9 +37,12 @@ static bool create_blocks(Bench *b, Err *err) {
     Arena counting = {0};
     for (size_t i = 0; i < 2 + moments; i++) arena_take(&counting, block, sizeof(real));
     if (counting.overflow) return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!arena_create(&b->blocks, counting.used, err)) return err_context(err, "parameters, gradients and moments");
-    params_view(&b->weights, &b->table, &b->config->model, arena_take(&b->blocks, block, sizeof(real)));
-    params_view(&b->grads, &b->table, &b->config->model, arena_take(&b->blocks, block, sizeof(real)));
+    if (!arena_create(&b->blocks, counting.used, err))
+        return err_context(err, "parameters, gradients and moments");
+    params_view(&b->weights, &b->table, &b->config->model,
+                arena_take(&b->blocks, block, sizeof(real)));
+    params_view(&b->grads, &b->table, &b->config->model,
+                arena_take(&b->blocks, block, sizeof(real)));
     b->adam_m = arena_take(&b->blocks, block, sizeof(real));
     b->adam_v = moments > 1 ? arena_take(&b->blocks, block, sizeof(real)) : NULL;
     params_init(b->weights.block, &b->table, b->config->train.seed);
@@ -49,17 +52,24 @@ static bool create_blocks(Bench *b, Err *err) {
 /* Full-length sequences: `<s>`, then ids drawn uniformly, masked as in training. */
 static void fill_batch(Batch *batch, const Config *config, size_t sequences) {
     size_t n = config->model.n, vocab = config->model.vocab;
-    *batch = (Batch){.B = sequences, .total = sequences * n, .start = batch->start, .ids = batch->ids,
-                     .seq_key = batch->seq_key, .masked_rows = batch->masked_rows, .labels = batch->labels};
+    *batch = (Batch){.B = sequences,
+                     .total = sequences * n,
+                     .start = batch->start,
+                     .ids = batch->ids,
+                     .seq_key = batch->seq_key,
+                     .masked_rows = batch->masked_rows,
+                     .labels = batch->labels};
     batch->start[0] = 0;
     for (size_t b = 0; b < sequences; b++) {
         uint64_t key = rng_key(config->train.seed, RNG_TEST, b, 0);
         uint32_t *ids = batch->ids + b * n, *rows = batch->masked_rows + batch->masked;
         ids[0] = TOKEN_BOS;
-        for (size_t t = 1; t < n; t++) ids[t] = (uint32_t)(TOKEN_SPECIALS + rng_below(key, t, vocab - TOKEN_SPECIALS));
+        for (size_t t = 1; t < n; t++)
+            ids[t] = (uint32_t)(TOKEN_SPECIALS + rng_below(key, t, vocab - TOKEN_SPECIALS));
         batch->start[b + 1] = (b + 1) * n;
         batch->seq_key[b] = key;
-        size_t count = mlm_mask(ids, rows, batch->labels + batch->masked, n, vocab, config->train.mask_rate, key);
+        size_t count = mlm_mask(ids, rows, batch->labels + batch->masked, n, vocab,
+                                config->train.mask_rate, key);
         for (size_t i = 0; i < count; i++) rows[i] += (uint32_t)(b * n);
         batch->masked += count;
     }
@@ -70,7 +80,8 @@ static bool create_batch(Bench *b, size_t sequences, Err *err) {
     if (!batch_create(&b->batch, sequences, b->config->model.n, err)) return false;
     fill_batch(&b->batch, b->config, sequences);
     if (b->batch.masked > 0) return true;
-    return err_set(err, ERR_CONFIG, "train.mask_rate = %g masks none of %zu tokens: nothing to train on",
+    return err_set(err, ERR_CONFIG,
+                   "train.mask_rate = %g masks none of %zu tokens: nothing to train on",
                    b->config->train.mask_rate, b->batch.total);
 }
 
@@ -94,11 +105,13 @@ static double run_step(Bench *b, uint64_t step) {
     double masked = (double)b->batch.masked;
     vec_zero(b->grads.block, b->table.block_reals);
     encoder_forward(&b->acts, &b->weights, model, &b->batch);
-    double loss = mlm_head_loss_backward(&b->acts, &b->grads, &b->weights, model, &b->batch, 1 / masked) / masked;
+    double loss =
+        mlm_head_loss_backward(&b->acts, &b->grads, &b->weights, model, &b->batch, 1 / masked) /
+        masked;
     encoder_backward(&b->acts, &b->grads, &b->weights, model, &b->batch);
     double norm = optimizer_grad_norm(b->grads.block, &b->table);
-    optimizer_step(b->weights.block, b->adam_m, b->adam_v, b->grads.block, &b->table, optimizer, optimizer->lr,
-                   optimizer_clip_scale(norm, optimizer->clip), step);
+    optimizer_step(b->weights.block, b->adam_m, b->adam_v, b->grads.block, &b->table, optimizer,
+                   optimizer->lr, optimizer_clip_scale(norm, optimizer->clip), step);
     return loss;
 }
 
@@ -120,10 +133,12 @@ static bool time_steps(BenchStep *out, Bench *b, size_t warmup, size_t steps, Er
     out->step_max_s = times[steps - 1];
     free(times);
     if (isfinite(out->loss_last)) return true;
-    return err_set(err, ERR_NONFINITE, "the loss is %g after %zu steps; lower optimizer.lr", out->loss_last, warmup + steps);
+    return err_set(err, ERR_NONFINITE, "the loss is %g after %zu steps; lower optimizer.lr",
+                   out->loss_last, warmup + steps);
 }
 
-/* The peak so far is forgotten, where the system allows: else the benchmark's own matrices count. */
+/* The peak so far is forgotten, where the system allows: else the benchmark's own matrices
+ * count. */
 static void reset_peak_rss(void) {
     FILE *file = fopen("/proc/self/clear_refs", "w");
     if (!file) return;
@@ -135,7 +150,8 @@ static bool count_operations(BenchStep *out, const Config *config, Err *err) {
     size_t *lengths = malloc(out->sequences * sizeof *lengths);
     if (!lengths) return err_set(err, ERR_FAILED, "out of memory for %zu lengths", out->sequences);
     for (size_t b = 0; b < out->sequences; b++) lengths[b] = config->model.n;
-    out->gflops = plan_step_flops(&config->model, lengths, out->sequences, out->masked) / out->step_s / 1e9;
+    out->gflops =
+        plan_step_flops(&config->model, lengths, out->sequences, out->masked) / out->step_s / 1e9;
     free(lengths);
     return true;
 }
@@ -153,7 +169,8 @@ bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *op
     double before, after;
     size_t peak_size = options->peak_size ? options->peak_size : BENCH_PEAK_SIZE;
     double peak_seconds = peak_size < BENCH_PEAK_SIZE ? 0 : PEAK_SECONDS;
-    bool ok = create_batch(&bench, out->sequences, err) && bench_gemm_peak(&before, peak_size, peak_seconds, err);
+    bool ok = create_batch(&bench, out->sequences, err) &&
+              bench_gemm_peak(&before, peak_size, peak_seconds, err);
     out->start_rss = bench_resident();
     reset_peak_rss();
     ok = ok && create_model(&bench, err) && time_steps(out, &bench, warmup, out->steps, err);
@@ -161,7 +178,9 @@ bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *op
     out->tokens = bench.batch.total;
     out->masked = bench.batch.masked;
     bench_destroy(&bench);
-    if (!ok || !bench_gemm_peak(&after, peak_size, peak_seconds, err) || !count_operations(out, &sized, err)) return false;
+    if (!ok || !bench_gemm_peak(&after, peak_size, peak_seconds, err) ||
+        !count_operations(out, &sized, err))
+        return false;
     out->peak_gflops = (before + after) / 2;
     out->fraction_of_peak = out->gflops / out->peak_gflops;
     out->tokens_per_s = (double)out->tokens / out->step_s;

@@ -11,7 +11,8 @@
 
 static const char MASK[] = "<mask>";
 
-/* A private-use character, so in no vocabulary: pieces are never joined across it, and it shows where a text really begins. */
+/* A private-use character, so in no vocabulary: pieces are never joined across it, and it shows
+ * where a text really begins. */
 static const char STOPPER[] = "\xEE\x80\x80";
 
 enum { MASK_SIZE = sizeof MASK - 1, STOPPER_SIZE = sizeof STOPPER - 1 };
@@ -34,7 +35,9 @@ static bool append(Encoder *e, const uint32_t *ids, size_t count, Err *err) {
         out->ids = grown;
         e->capacity = capacity;
     }
-    if (count > 0) memcpy(out->ids + out->count, ids, count * sizeof *ids); /* ids may be NULL where there are none */
+    if (count > 0)
+        memcpy(out->ids + out->count, ids,
+               count * sizeof *ids); /* ids may be NULL where there are none */
     out->count += count;
     return true;
 }
@@ -52,7 +55,8 @@ static bool append_mask(Encoder *e, Err *err) {
 /* Text at the very beginning. */
 static bool append_start(Encoder *e, const char *text, size_t size, Err *err) {
     size_t count;
-    return tokenizer_encode(e->tokenizer, &e->piece_ids, &count, &e->piece_capacity, text, size, err) &&
+    return tokenizer_encode(e->tokenizer, &e->piece_ids, &count, &e->piece_capacity, text, size,
+                            err) &&
            append(e, e->piece_ids, count, err);
 }
 
@@ -64,8 +68,10 @@ static bool append_inner(Encoder *e, const char *text, size_t size, Err *err) {
     memcpy(stopped, STOPPER, STOPPER_SIZE);
     memcpy(stopped + STOPPER_SIZE, text, size);
     size_t alone, count;
-    bool ok = tokenizer_encode(e->tokenizer, &e->piece_ids, &alone, &e->piece_capacity, STOPPER, STOPPER_SIZE, err) &&
-              tokenizer_encode(e->tokenizer, &e->piece_ids, &count, &e->piece_capacity, stopped, STOPPER_SIZE + size, err);
+    bool ok = tokenizer_encode(e->tokenizer, &e->piece_ids, &alone, &e->piece_capacity, STOPPER,
+                               STOPPER_SIZE, err) &&
+              tokenizer_encode(e->tokenizer, &e->piece_ids, &count, &e->piece_capacity, stopped,
+                               STOPPER_SIZE + size, err);
     assert(!ok || count >= alone);
     if (ok) ok = append(e, e->piece_ids + alone, count - alone, err);
     free(stopped);
@@ -79,7 +85,9 @@ static const char *find_mask(const char *text, const char *end) {
     return NULL;
 }
 
-static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static bool is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
 
 static bool encode_parts(Encoder *e, const char *text, size_t size, Err *err) {
     const char *end = text + size;
@@ -89,14 +97,16 @@ static bool encode_parts(Encoder *e, const char *text, size_t size, Err *err) {
         const char *mask = find_mask(text, end), *part_end = mask ? mask : end;
         while (part_end > text && is_space(part_end[-1])) part_end--;
         size_t part = (size_t)(part_end - text);
-        if (!(at_start ? append_start(e, text, part, err) : append_inner(e, text, part, err))) return false;
+        if (!(at_start ? append_start(e, text, part, err) : append_inner(e, text, part, err)))
+            return false;
         if (!mask) return append(e, &last, 1, err);
         if (!append_mask(e, err)) return false;
         text = mask + MASK_SIZE;
     }
 }
 
-bool masked_text_encode(MaskedText *out, const Tokenizer *tokenizer, const char *text, size_t size, Err *err) {
+bool masked_text_encode(MaskedText *out, const Tokenizer *tokenizer, const char *text, size_t size,
+                        Err *err) {
     *out = (MaskedText){0};
     Encoder encoder = {.tokenizer = tokenizer, .out = out};
     bool ok = encode_parts(&encoder, text, size, err);
@@ -124,7 +134,8 @@ void fill_mask_destroy(FillMask *fill) {
     *fill = (FillMask){0};
 }
 
-/* The `top` largest entries of a row of probabilities, by insertion; equal ones in order of their ids. */
+/* The `top` largest entries of a row of probabilities, by insertion; equal ones in order of their
+ * ids. */
 static void take_top(Fill *fills, size_t top, const real *probabilities, size_t V) {
     size_t count = 0;
     for (size_t id = TOKEN_SPECIALS; id < V; id++) {
@@ -140,13 +151,17 @@ bool fill_mask_predict(Fill *fills, FillMask *fill, const MaskedText *text, size
     const ModelConfig *config = &fill->model->checkpoint.config.model;
     assert(top >= 1 && top <= config->vocab - TOKEN_SPECIALS);
     if (text->mask_count == 0)
-        return err_set(err, ERR_CONFIG, "the text has no <mask>: put it where a word is to be filled in");
+        return err_set(err, ERR_CONFIG,
+                       "the text has no <mask>: put it where a word is to be filled in");
     if (text->count > config->n)
-        return err_set(err, ERR_CONFIG, "the text has %zu tokens, <s> and </s> included; this model takes at most n = %zu",
-                       text->count, config->n);
+        return err_set(
+            err, ERR_CONFIG,
+            "the text has %zu tokens, <s> and </s> included; this model takes at most n = %zu",
+            text->count, config->n);
     size_t start[2] = {0, text->count};
     uint64_t seq_key = 0; /* no dropout */
-    Batch batch = {.B = 1, .total = text->count, .start = start, .ids = text->ids, .seq_key = &seq_key};
+    Batch batch = {
+        .B = 1, .total = text->count, .start = start, .ids = text->ids, .seq_key = &seq_key};
     encoder_forward(&fill->acts, &fill->model->params, config, &batch);
     for (size_t m = 0; m < text->mask_count; m++) {
         uint32_t row = (uint32_t)text->masks[m];

@@ -16,7 +16,8 @@ bool loaded_model_open(LoadedModel *out, const char *path, Err *err) {
     bool ok = checkpoint_open(checkpoint, path, err) &&
               create_block(&weights, &out->arena, &checkpoint->table, err) &&
               checkpoint_read(checkpoint, weights, NULL, NULL, err) &&
-              tokenizer_load_bytes(&out->tokenizer, checkpoint->tokenizer.data, checkpoint->tokenizer.size, path, err);
+              tokenizer_load_bytes(&out->tokenizer, checkpoint->tokenizer.data,
+                                   checkpoint->tokenizer.size, path, err);
     if (ok) params_view(&out->params, &checkpoint->table, &checkpoint->config.model, weights);
     if (!ok) loaded_model_close(out);
     return ok;

@@ -16,8 +16,8 @@ static char *path_below(const char *folder, const char *name) {
 }
 
 /* Token shards of the texts; the texts stand in the manifest's held-out part. */
-static bool encode(Manifest *out, const LoadedModel *model, const PathList *texts, const char *folder, size_t threads,
-                   Err *err) {
+static bool encode(Manifest *out, const LoadedModel *model, const PathList *texts,
+                   const char *folder, size_t threads, Err *err) {
     *out = (Manifest){0};
     Bytes bytes = tokenizer_bytes(model->tokenizer);
     Config config = model->checkpoint.config; /* shares its strings; not freed */
@@ -27,40 +27,44 @@ static bool encode(Manifest *out, const LoadedModel *model, const PathList *text
     config.train.threads = threads;
     bool ok = config.data.tokens && config.tokenizer.model;
     if (!ok) err_set(err, ERR_FAILED, "out of memory for a path");
-    ok = ok && io_write_file(config.tokenizer.model, bytes.data, bytes.size, err) && prepare_run(&config, err) &&
-         manifest_load(out, config.data.tokens, err);
+    ok = ok && io_write_file(config.tokenizer.model, bytes.data, bytes.size, err) &&
+         prepare_run(&config, err) && manifest_load(out, config.data.tokens, err);
     free(config.data.tokens);
     free(config.tokenizer.model);
     return ok;
 }
 
-static bool score(TextScore *out, const LoadedModel *model, const Dataset *dataset, const TextEvalOptions *options,
-                  Err *err) {
+static bool score(TextScore *out, const LoadedModel *model, const Dataset *dataset,
+                  const TextEvalOptions *options, Err *err) {
     const Config *config = &model->checkpoint.config;
     const BatchPlan plan = {.n = config->model.n, .vocab = config->model.vocab};
     size_t sequences = options->batch ? options->batch : BATCH_DEFAULT;
     if (sequences > dataset_sequences(dataset)) sequences = dataset_sequences(dataset);
     Activations acts = {0};
     Batch batch = {0};
-    bool ok = activations_create(&acts, &config->model, sequences, sequences * config->model.n, ACTS_INFERENCE, err) &&
+    bool ok = activations_create(&acts, &config->model, sequences, sequences * config->model.n,
+                                 ACTS_INFERENCE, err) &&
               batch_create(&batch, sequences, config->model.n, err);
     if (ok)
-        evaluation_mlm(&out->mlm, &acts, &batch, &model->params, &config->model, dataset, &plan, options->sequences);
+        evaluation_mlm(&out->mlm, &acts, &batch, &model->params, &config->model, dataset, &plan,
+                       options->sequences);
     batch_destroy(&batch);
     activations_destroy(&acts);
     if (ok && out->mlm.masked == 0)
-        return err_set(err, ERR_FAILED, "none of the %zu tokens was masked: give more text", out->mlm.tokens);
+        return err_set(err, ERR_FAILED, "none of the %zu tokens was masked: give more text",
+                       out->mlm.tokens);
     return ok;
 }
 
-bool text_evaluate(TextScore *out, const LoadedModel *model, const PathList *texts, const char *folder,
-                   const TextEvalOptions *options, Err *err) {
+bool text_evaluate(TextScore *out, const LoadedModel *model, const PathList *texts,
+                   const char *folder, const TextEvalOptions *options, Err *err) {
     *out = (TextScore){0};
     Manifest manifest;
     Dataset *dataset = NULL;
-    bool ok = encode(&manifest, model, texts, folder, options->threads, err) &&
-              dataset_open(&dataset, &manifest.valid, &manifest, model->checkpoint.config.model.n, err) &&
-              score(out, model, dataset, options, err);
+    bool ok =
+        encode(&manifest, model, texts, folder, options->threads, err) &&
+        dataset_open(&dataset, &manifest.valid, &manifest, model->checkpoint.config.model.n, err) &&
+        score(out, model, dataset, options, err);
     if (ok) {
         out->unigram_entropy = manifest.valid.unigram_entropy;
         out->documents = manifest.valid.totals.documents;
