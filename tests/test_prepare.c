@@ -539,6 +539,38 @@ static void test_killed(void) {
     data_fixture_free(&config);
 }
 
+/* Where the disk is full (here: files may not grow past a limit) the error says so and nothing half done stays. */
+static void test_full_disk(void) {
+    Config config;
+    setup(&config);
+    struct rlimit limit = {40000, 40000};
+    signal(SIGXFSZ, SIG_IGN);
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    refuse(&config, ERR_FAILED, "cannot write");
+    CHECK_INT(files_in(config.data.tokens), 0);
+    data_fixture_free(&config);
+}
+
+/* A text that somebody still writes is not taken for a whole one. */
+static void test_changed_while_read(void) {
+    Config config;
+    setup(&config);
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    for (long i = 0; child == 0;
+         i++) { /* ends by itself too, should the parent not get to kill it */
+        if (i == 10000) _exit(0);
+        struct timespec pause = {0, 1000000};
+        set_time(config.data.train.items[0], i);
+        nanosleep(&pause, NULL);
+    }
+    refuse(&config, ERR_FAILED, "text0.txt: changed while it was read");
+    kill(child, SIGKILL);
+    REQUIRE(waitpid(child, NULL, 0) == child);
+    must_prepare(&config);
+    data_fixture_free(&config);
+}
+
 /* Eight shards one after the other take no more memory than two. */
 static void test_flat_memory(void) {
 #ifdef __SANITIZE_ADDRESS__
@@ -580,5 +612,7 @@ const Test tests_prepare[] = {
     {"bad_texts", test_bad_texts, 0},
     {"bad_manifests", test_bad_manifests, 0},
     {"killed", test_killed, 0},
+    {"full_disk", test_full_disk, 0},
+    {"changed_while_read", test_changed_while_read, 0},
     {"flat_memory", test_flat_memory, 0},
     {0}};
