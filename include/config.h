@@ -19,6 +19,7 @@ enum { CONFIG_MAX_LAYERS = 128 };
 typedef enum Scope { SCOPE_HEAD, SCOPE_LAYER, SCOPE_MODEL } Scope;
 typedef enum Projection { PROJECTION_LINEAR, PROJECTION_FIXED } Projection;
 typedef enum AttentionKind { ATTENTION_LINFORMER, ATTENTION_FULL } AttentionKind;
+typedef enum ProjInit { PROJ_INIT_NORMAL, PROJ_INIT_IDENTITY } ProjInit;
 typedef enum NormPlace { NORM_POST, NORM_PRE } NormPlace;
 
 typedef struct ModelConfig {
@@ -33,6 +34,7 @@ typedef struct ModelConfig {
     size_t layers, width, heads, ffn; /* heads divides width */
     double dropout;                /* embeddings, attention output, ffn output; 0 <= p < 1 */
     double attention_dropout;      /* attention probabilities */
+    ProjInit proj_init;            /* identity: entry (p, t) of E and F begins 1 larger where t mod k = p */
     double proj_init_std;          /* of E and F; fixed projections use 1/sqrt(k) */
     NormPlace norm;
     size_t vocab;                  /* not a key: tokenizer.vocab_size; see config_set_vocab */

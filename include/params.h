@@ -24,6 +24,7 @@ typedef struct Tensor {
     bool frozen;        /* fixed projection: no gradient, no update */
     Init init;
     double init_std;
+    size_t identity_k;  /* projections: 1 is added at (r, t) where t = r modulo this; 0: nowhere */
 } Tensor;
 
 typedef struct ParamTable {
@@ -67,7 +68,8 @@ const Tensor *param_table_find(const ParamTable *table, const char *name); /* NU
 /* Points the members of *out into block (block_reals reals, 64-byte aligned). */
 void params_view(Params *out, const ParamTable *table, const ModelConfig *config, real *block);
 
-/* N(0, 0.02) matrices, zero biases, LayerNorm weights 1, projections N(0, proj_init_std) (fixed ones N(0, 1/k)).  Each tensor is a
+/* N(0, 0.02) matrices, zero biases, LayerNorm weights 1, projections N(0, proj_init_std)
+ * plus, under proj_init: identity, the identity repeated along the sequence (fixed ones N(0, 1/k)).  Each tensor is a
  * function of (seed, its name): models that differ in one tensor agree in the others. */
 void params_init(real *block, const ParamTable *table, uint64_t seed);
 

@@ -56,6 +56,7 @@ static void check_same(const Config *a, const Config *b) {
     SAME(model.ffn);
     SAME(model.dropout);
     SAME(model.attention_dropout);
+    SAME(model.proj_init);
     SAME(model.proj_init_std);
     SAME(model.norm);
     SAME(model.vocab);

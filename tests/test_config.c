@@ -43,6 +43,7 @@ static const struct {
     {"model.ffn", "100", NULL},
     {"model.dropout", "0.25", NULL},
     {"model.attention_dropout", "0", NULL},
+    {"model.proj_init", "identity", NULL},
     {"model.proj_init_std", "3.5e-2", "0.035"},
     {"model.norm", "pre", NULL},
     {"tokenizer.model", "tok/a b.model", "\"tok/a b.model\""},
@@ -112,7 +113,7 @@ static void test_members(void) {
     load_text(&c, "run: r\nmodel: {n: 70, k: [9, 8], sharing: {scope: head, tie_kv: true}, "
                   "projection: fixed, attention: linformer,\n"
                   "  layers: 2, width: 15, heads: 5, ffn: 31, dropout: 0.2, attention_dropout: "
-                  "0.3, proj_init_std: 0.4, norm: pre}\n"
+                  "0.3, proj_init: identity, proj_init_std: 0.4, norm: pre}\n"
                   "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
                   "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
                   "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
@@ -128,7 +129,7 @@ static void test_members(void) {
     CHECK(c.model.attention == ATTENTION_LINFORMER && c.model.norm == NORM_PRE);
     CHECK(c.model.layers == 2 && c.model.width == 15 && c.model.heads == 5 && c.model.ffn == 31);
     CHECK(c.model.dropout == 0.2 && c.model.attention_dropout == 0.3 &&
-          c.model.proj_init_std == 0.4);
+          c.model.proj_init == PROJ_INIT_IDENTITY && c.model.proj_init_std == 0.4);
     CHECK(c.model.vocab == 301 && c.tokenizer.vocab_size == 301 &&
           c.tokenizer.sample_bytes == 10001);
     CHECK_STR(c.tokenizer.model, "t.model");

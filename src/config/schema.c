@@ -21,6 +21,7 @@ const SharingName schema_sharing[] = {
 
 static const char *const projection_words[] = {"linear", "fixed", NULL};
 static const char *const attention_words[] = {"linformer", "full", NULL};
+static const char *const proj_init_words[] = {"normal", "identity", NULL};
 static const char *const norm_words[] = {"post", "pre", NULL};
 static const char *const tokenizer_words[] = {"unigram", "bpe", NULL};
 static const char *const optimizer_words[] = {"adamw", "sgd", NULL};
@@ -74,6 +75,9 @@ const ConfigKey schema_keys[] = {
         "on embeddings, attention output and feed-forward output"),
     REAL("model.attention_dropout", model.attention_dropout, 0, 1, OPEN_HIGH, "0.1",
         "on attention probabilities"),
+    WORD("model.proj_init", model.proj_init, proj_init_words, "normal",
+        "start of learned E and F; identity: entry (p, t) is 1 larger where t mod k = p, so inputs "
+        "no longer than k begin as in full attention"),
     REAL("model.proj_init_std", model.proj_init_std, 0, 10, OPEN_LOW,
         TEXT_OF_VALUE(CONFIG_PROJ_INIT_STD),
         "standard deviation of learned E and F at the start; fixed ones have 1/sqrt(k)"),

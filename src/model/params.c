@@ -98,13 +98,14 @@ static size_t largest_k(const ModelConfig *config) {
     return largest;
 }
 
-/* Rows of a projection tensor: k, or H matrices of k rows one below the other under scope head. */
+/* Rows of one E or F. */
+static size_t matrix_rows(const ModelConfig *config, size_t layer) {
+    return config->scope == SCOPE_MODEL ? largest_k(config) : config->k[layer];
+}
+
+/* Rows of a projection tensor: under scope head it holds H matrices, one below the other. */
 static bool projection_rows(size_t *out, const ModelConfig *config, size_t layer) {
-    if (config->scope == SCOPE_MODEL) {
-        *out = largest_k(config);
-        return true;
-    }
-    return size_mul(config->k[layer], config->scope == SCOPE_HEAD ? config->heads : 1, out);
+    return size_mul(matrix_rows(config, layer), config->scope == SCOPE_HEAD ? config->heads : 1, out);
 }
 
 static bool dim_extent(size_t *out, Dim dim, const ModelConfig *config, size_t layer) {
@@ -123,8 +124,13 @@ static double row_init_std(const Row *row, const ModelConfig *config, size_t lay
     if (row->init == INIT_NORMAL) return 0.02; /* RoBERTa's initializer_range */
     if (row->init != INIT_PROJECTION) return 0;
     if (config->projection == PROJECTION_LINEAR) return config->proj_init_std;
-    size_t k = config->scope == SCOPE_MODEL ? largest_k(config) : config->k[layer];
-    return 1 / sqrt((double)k); /* Linformer, theorem 2: entries of R are N(0, 1/k) */
+    return 1 / sqrt((double)matrix_rows(config, layer)); /* Linformer, theorem 2: entries of R are N(0, 1/k) */
+}
+
+static size_t row_identity_k(const Row *row, const ModelConfig *config, size_t layer) {
+    bool identity = row->init == INIT_PROJECTION && config->projection == PROJECTION_LINEAR &&
+                    config->proj_init == PROJ_INIT_IDENTITY;
+    return identity ? matrix_rows(config, layer) : 0;
 }
 
 /* Appends the tensor of one row; false on overflow. */
@@ -141,6 +147,7 @@ static bool table_append(ParamTable *table, const Row *row, const ModelConfig *c
     tensor->matrix = row->cols != DIM_1;
     tensor->init = row->init;
     tensor->init_std = row_init_std(row, config, layer);
+    tensor->identity_k = row_identity_k(row, config, layer);
     tensor->frozen = row->init == INIT_PROJECTION && config->projection == PROJECTION_FIXED;
     tensor->offset = table->block_reals;
 
@@ -247,5 +254,7 @@ void params_init(real *block, const ParamTable *table, uint64_t seed) {
 #pragma omp parallel for schedule(static)
         for (size_t j = 0; j < tensor->count; j++)
             w[j] = tensor->init == INIT_ONE ? 1 : (real)(tensor->init_std * rng_normal(key, j));
+        for (size_t r = 0; tensor->identity_k && r < tensor->rows; r++)
+            for (size_t t = r % tensor->identity_k; t < tensor->cols; t += tensor->identity_k) w[r * tensor->cols + t] += 1;
     }
 }
