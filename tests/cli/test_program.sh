@@ -7,3 +7,24 @@ if command -v ldd >/dev/null; then
 else
     skip "no ldd here"
 fi
+
+# What an installed library asks of a program that uses it: linformer.pc, nothing else.
+begin installed_library
+expect "make install fails: $(tail -n 3 install.log 2>/dev/null)" \
+    make -C "$root" --no-print-directory install "PREFIX=$PWD/usr" >install.log 2>&1
+cat >use.c <<'END'
+#include <stdio.h>
+#include <tokenizer.h>
+int main(void) {
+    Err err = {0};
+    Tokenizer *tokenizer = NULL;
+    if (!tokenizer_load(&tokenizer, "no.model", &err)) puts(err.msg);
+    return 0;
+}
+END
+flags=$(PKG_CONFIG_PATH=$PWD/usr/lib/pkgconfig pkg-config --cflags --libs linformer)
+# shellcheck disable=SC2086 # a list of flags
+expect "a program does not link with: $flags" cc use.c -o use $flags
+./use >out
+expect_out "no.model"
+expect_file usr/bin/linformer
