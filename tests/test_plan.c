@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "../src/model/projected_kv.h"
+#include "activations.h"
 #include "harness.h"
 
 /* Two layers of sizes that all differ: n 11, width 12, 3 heads, ffn 20, vocabulary 37, k 5 and
@@ -139,6 +140,18 @@ static void test_memory_adds_up(void) {
     CHECK_CLOSE(plan.flops_per_token / more.flops_per_token, 1, 1e-3);
 }
 
+/* A sequence length warm-up makes more, shorter sequences of the same tokens, each with its
+ * projected keys. */
+static void test_memory_of_pieces(void) {
+    Config config = config_base();
+    Plan plan;
+    size_t wanted;
+    config.schedule.length_start = 100; /* 512 tokens: 6 pieces */
+    REQUIRE(plan_compute(&plan, &config, NULL));
+    REQUIRE(activations_bytes(&wanted, &config.model, 4 * 6, 4 * 512, ACTS_TRAINING, NULL));
+    CHECK_INT(plan.activation_bytes, wanted);
+}
+
 static void test_overflow_is_refused(void) {
     Config config = config_base();
     config.train.micro_batch = SIZE_MAX / 256;
@@ -168,6 +181,7 @@ const Test tests_plan[] = {
     {"flops_of_short_sequences", test_flops_of_short_sequences, 0},
     {"flops_follow_the_model", test_flops_follow_the_model, 0},
     {"memory_adds_up", test_memory_adds_up, 0},
+    {"memory_of_pieces", test_memory_of_pieces, 0},
     {"overflow_is_refused", test_overflow_is_refused, 0},
     {"budget_tokens", test_budget_tokens, 0},
     {0},
