@@ -112,19 +112,20 @@ static void unmask(Batch *b) {
 }
 
 static void test_packing_by_hand(void) {
-    static const size_t lengths[] = {3, 2, 0, 4, 12, 1, 0, 5};
-    /* n = 6 leaves 5 tokens beside `<s>`.  The lines with their `</s>`: 3, 3, 4, 12, 2, 6.  So: 3 | 3 | 4 and 1 of the 12, which
-     * fits nowhere whole | 5 of it | 5 of it | its last, the 2, and 2 of the 6, too long as well | the other 4 */
-    static const size_t expected[] = {3, 3, 5, 5, 5, 5, 4};
+    static const size_t lengths[] = {2, 3, 3, 2, 0, 4, 12, 1, 0, 5};
+    /* n = 6 leaves 5 tokens beside `<s>`.  The lines with their `</s>`: 2, 3, 3, 3, 4, 12, 2, 6.  So: the 2 and a 3 | 3 | 3 |
+     * 4 and 1 of the 12, which fits nowhere whole | 5 of it | 5 of it | its last, the 2, and 2 of the 6, too long as well |
+     * the other 4 */
+    static const size_t expected[] = {5, 3, 3, 5, 5, 5, 5, 4};
     Shards s = {0};
     add_shard(&s, lengths, sizeof lengths / sizeof *lengths);
     Dataset *d = open_dataset(&s, 6);
-    CHECK_INT(s.tokens, 30);
+    CHECK_INT(s.tokens, 35);
     if (CHECK_INT(dataset_sequences(d), sizeof expected / sizeof *expected)) {
         for (size_t i = 0; i < dataset_sequences(d); i++)
             CHECK_INT(dataset_length(d, i), expected[i] + 1);
     }
-    CHECK_INT(dataset_tokens(d), 30 + 7);
+    CHECK_INT(dataset_tokens(d), 35 + 8);
     dataset_close(d);
     shards_free(&s);
 }
