@@ -62,8 +62,8 @@ static void test_line_round_trip(void) {
     char *text = content(), *second = strchr(text, '\n') + 1;
     cJSON *a = cJSON_Parse(text), *b = cJSON_Parse(second);
     CHECK(cJSON_GetObjectItem(a, "loss")->valuedouble == 0.1 + 0.2);
-    CHECK_INT(cJSON_GetArraySize(a), 8);
-    CHECK_INT(cJSON_GetArraySize(b), 11);
+    CHECK_INT(cJSON_GetArraySize(a), 9);
+    CHECK_INT(cJSON_GetArraySize(b), 12);
     CHECK(cJSON_GetObjectItem(b, "valid_loss")->valuedouble == 2.0 / 3);
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(b, "valid_ppl")));
     cJSON_Delete(a);

@@ -1,5 +1,6 @@
 #include "evaluation.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "encoder.h"
@@ -14,9 +15,12 @@ void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params
     if (sequences == 0 || sequences > all) sequences = all;
     size_t stride = sequences ? all / sequences : 1;
     *out = (MlmScore){.sequences = sequences};
+    /* whole sequences that fit at a time: acts for a training on pieces have room for more of those */
+    size_t fit = acts->max_total / config->n;
+    assert(fit > 0 && fit <= acts->max_B);
     double sum = 0;
-    for (size_t done = 0; done < sequences; done += acts->max_B) {
-        size_t count = sequences - done < acts->max_B ? sequences - done : acts->max_B;
+    for (size_t done = 0; done < sequences; done += fit) {
+        size_t count = sequences - done < fit ? sequences - done : fit;
         batch_fill_eval(batch, dataset, &fixed, done * stride, stride, count);
         out->tokens += batch->total;
         out->masked += batch->masked;
