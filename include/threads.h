@@ -14,11 +14,12 @@ size_t threads_available(void);
 /* Sets OpenMP's and OpenBLAS's thread count; 0 means threads_available(). Returns the count in use (1 without OpenMP). */
 size_t threads_set(size_t count);
 
-/* Old OpenBLAS releases do not recognise newer processors and fall back to a kernel many times slower than the processor
- * allows.  Where neither the user nor an earlier call has set OPENBLAS_CORETYPE, and the loaded kernel is below what the
- * processor can run, sets the variable and executes the program again (the choice is made when the library loads).
+/* Settles what the libraries read from the environment when they load, by executing the program again with
+ *   OPENBLAS_CORETYPE  where it is not set and the loaded kernel is below what the processor can run: old OpenBLAS
+ *                      releases do not recognise newer processors and fall back to a kernel many times slower;
+ *   GOMP_SPINCOUNT     where neither it nor OMP_WAIT_POLICY is set: threads that wait sleep soon.
  * Returns when nothing is to be done.  Call first in main. */
-void threads_choose_blas_kernel(char **argv);
+void threads_prepare_process(char **argv);
 
 /* "SkylakeX", "Haswell", ...: the OpenBLAS kernel in use. */
 const char *threads_blas_kernel(void);

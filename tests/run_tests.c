@@ -224,7 +224,7 @@ static const char *describe(char *buf, size_t size, int status) {
 }
 
 int main(int argc, char **argv) {
-    threads_choose_blas_kernel(argv);
+    threads_prepare_process(argv);
     bool list = argc > 1 && !strcmp(argv[1], "-l");
     char **filters = argv + 1 + (list ? 1 : 0);
     in_process = getenv("TEST_NO_FORK") != NULL;

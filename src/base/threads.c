@@ -105,12 +105,17 @@ static bool is_set(const char *variable) {
     return value && *value;
 }
 
-void threads_choose_blas_kernel(char **argv) {
-    if (is_set(CORETYPE)) return;
-    const char *kernel = missed_kernel();
-    if (!kernel || setenv(CORETYPE, kernel, 1) != 0) return;
+void threads_prepare_process(char **argv) {
+    const char *kernel = is_set(CORETYPE) ? NULL : missed_kernel();
+    bool again = kernel && setenv(CORETYPE, kernel, 1) == 0;
+#ifdef _OPENMP
+    /* libgomp's default spins for milliseconds at every barrier; where another program has the other processor, a step of
+     * training then takes many times as long.  About 0.1 ms costs nothing measurable on an idle machine. */
+    if (!is_set("GOMP_SPINCOUNT") && !is_set("OMP_WAIT_POLICY")) again |= setenv("GOMP_SPINCOUNT", "3000", 1) == 0;
+#endif
+    if (!again) return;
     execv("/proc/self/exe", argv);
-    unsetenv(CORETYPE); /* not executed again: the variable would claim a kernel that is not in use */
+    if (kernel) unsetenv(CORETYPE); /* not executed again: the variable would claim a kernel that is not in use */
 }
 
 const char *threads_blas_kernel(void) {

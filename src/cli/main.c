@@ -117,7 +117,7 @@ static bool dispatch(int argc, char **argv, Err *err) {
 }
 
 int main(int argc, char **argv) {
-    threads_choose_blas_kernel(argv);
+    threads_prepare_process(argv);
     Err err = {0};
     bool ok = dispatch(argc, argv, &err);
     if (fflush(stdout) != 0 || ferror(stdout)) { /* a full disk must not look like a result */
