@@ -23,16 +23,20 @@ trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 script='' case_name='' case_failed='' case_skipped='' case_start='' status=''
 
 finish_case() {
-    [ -n "$case_name" ] || return 0
+    if [ -n "$case_name" ]; then count_case; fi
+    cd "$work" || exit 1
+    [ -d case ] || return 0
+    chmod -R u+w case
+    rm -rf case
+    case_name=''
+}
+
+count_case() {
     local verdict=ok
     [ -z "$case_skipped" ] || verdict=skip
     [ -z "$case_failed" ] || verdict=FAIL
     printf '%-4s %-56s %8s ms\n' "$verdict" "$case_name" $((($(date +%s%N) - case_start) / 1000000))
     echo "$verdict" >>"$results"
-    cd "$work" || exit 1
-    chmod -R u+w case
-    rm -rf case
-    case_name=''
 }
 
 chosen() {
@@ -48,9 +52,9 @@ chosen() {
 begin() {
     finish_case
     case_failed='' case_skipped='' case_start=$(date +%s%N)
+    mkdir "$work/case" && cd "$work/case" || exit 1 # also where the case is filtered out and its commands run all the same
     chosen "$script/$1" || return 1
     case_name=$script/$1
-    mkdir "$work/case" && cd "$work/case" || exit 1
 }
 
 fail() {
