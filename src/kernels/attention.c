@@ -3,14 +3,25 @@
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "dropout.h"
 #include "gemm.h"
 #include "parallel.h"
 #include "vector_math.h"
 
-/* A block of scores and the operands that make it stay in a 1 MiB second-level cache. */
+/* A block of scores and the operands that make it stay in a 1 MiB second-level cache.  Blocks lie transposed, a row a
+ * key and a column a query: maximum and sum over the keys then run down the columns, a vector of queries at a time, with
+ * no sum across a vector, and products that read them transposed are BLAS's faster form. */
 enum { QUERY_BLOCK = 64, KEY_BLOCK = 256 };
+
+/* Queries of one vector loop: a fixed count, that the compiler turns into whole vectors.  Columns past the last query
+ * hold garbage and are computed along. */
+enum { LANES = 16 };
+_Static_assert(QUERY_BLOCK % LANES == 0, "vectors of queries do not leave the block");
+
+/* Partial sums of a column, over every fourth key: they round less, and do not wait for one another. */
+enum { PARTS = 4 };
 
 /* Rows of probabilities under one dropout key: their element indices fit 32 bits below 2^22 keys.  Fixed for good,
  * unlike the block sizes, which it must be a multiple of: a resumed run draws the masks of the unbroken one. */
@@ -30,11 +41,11 @@ typedef struct Head {
     uint64_t mask_key; /* sequence and layer */
 } Head;
 
-/* Dropout of the probabilities of one query block; threshold 0 keeps all. */
+/* Dropout of the probabilities of one block; threshold 0 keeps all. */
 typedef struct Mask {
     uint64_t key;
-    uint32_t first; /* index of element (0,0) of the score block */
-    uint32_t keys;  /* from row to row */
+    uint32_t first; /* index of the block's first query and key */
+    uint32_t keys;  /* from query to query */
     uint32_t threshold;
     real scale;
 } Mask;
@@ -80,27 +91,42 @@ static Mask mask_at(const AttentionShape *s, const Head *head, size_t t, size_t 
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* s = exp(s - max), dropped out; value: the sum before dropout. */
-static real exp_row(real *restrict s, size_t keys, real max, const Mask *mask, size_t row) {
-    real sum = 0;
-    if (mask->threshold == 0) {
-#pragma omp simd reduction(+ : sum)
-        for (size_t j = 0; j < keys; j++) {
-            s[j] = exp_real(s[j] - max);
-            sum += s[j];
-        }
-        return sum;
-    }
-    uint64_t key = mask->key;
-    uint32_t index = mask->first + (uint32_t)row * mask->keys, threshold = mask->threshold;
-    real scale = mask->scale;
-#pragma omp simd reduction(+ : sum)
+/* max = the larger of max and the maximum of each column. */
+static void column_max(real *restrict max, const real *restrict scores, size_t keys) {
     for (size_t j = 0; j < keys; j++) {
-        real e = exp_real(s[j] - max);
-        sum += e;
-        s[j] = e * dropout_factor(key, index + (uint32_t)j, threshold, scale);
+        const real *restrict s = scores + j * QUERY_BLOCK;
+#pragma omp simd
+        for (size_t i = 0; i < LANES; i++) max[i] = s[i] > max[i] ? s[i] : max[i];
     }
-    return sum;
+}
+
+/* scores = exp(scores - max), dropped out; sum is increased by the sums before dropout.  first: mask index of column 0. */
+static void column_exp(real *restrict scores, real *restrict sum, const real *restrict max, size_t keys, const Mask *mask,
+                       uint32_t first) {
+    uint64_t key = mask->key;
+    uint32_t stride = mask->keys, threshold = mask->threshold;
+    real scale = mask->scale, parts[PARTS * LANES] = {0};
+    for (size_t j = 0; j < keys; j++) {
+        real *restrict s = scores + j * QUERY_BLOCK, *restrict part = parts + j % PARTS * LANES;
+        if (threshold == 0) {
+#pragma omp simd
+            for (size_t i = 0; i < LANES; i++) {
+                s[i] = exp_real(s[i] - max[i]);
+                part[i] += s[i];
+            }
+        } else {
+            uint32_t index = first + (uint32_t)j;
+#pragma omp simd
+            for (size_t i = 0; i < LANES; i++) {
+                real e = exp_real(s[i] - max[i]);
+                part[i] += e;
+                s[i] = e * dropout_factor(key, index + (uint32_t)i * stride, threshold, scale);
+            }
+        }
+    }
+    for (size_t p = 0; p < PARTS; p++) {
+        for (size_t i = 0; i < LANES; i++) sum[i] += parts[p * LANES + i];
+    }
 }
 
 static void scale_row(real *restrict x, real factor, size_t count) {
@@ -108,40 +134,44 @@ static void scale_row(real *restrict x, real factor, size_t count) {
     for (size_t i = 0; i < count; i++) x[i] *= factor;
 }
 
-/* Scores of a block to unnormalised probabilities.  max and sum are the rows' running maximum and sum over the keys so far;
- * out, the sum of values so far, is scaled down where the maximum has grown. */
+/* Scores of a block to unnormalised probabilities.  max and sum are the queries' running maximum and sum over the keys so
+ * far; out, the sum of values so far, is scaled down where the maximum has grown. */
 static void softmax_block(real *restrict scores, real *restrict max, real *restrict sum, real *restrict out, size_t C,
-                          size_t D, size_t rows, size_t keys, size_t stride, int first, const Mask *mask) {
-    for (size_t r = 0; r < rows; r++) {
-        real *restrict s = scores + r * stride;
-        real m = first ? s[0] : max[r];
-#pragma omp simd reduction(max : m)
-        for (size_t j = 0; j < keys; j++) m = s[j] > m ? s[j] : m;
-        real block_sum = exp_row(s, keys, m, mask, r);
-        if (first) {
-            sum[r] = block_sum;
-        } else {
-            real shrink = exp_real(max[r] - m);
-            sum[r] = sum[r] * shrink + block_sum;
-            if (shrink != 1) scale_row(out + r * C, shrink, D);
+                          size_t D, size_t rows, size_t keys, const Mask *mask) {
+    for (size_t r = 0; r < rows; r += LANES) {
+        real new_max[LANES], new_sum[LANES], shrink[LANES];
+        memcpy(new_max, max + r, sizeof new_max);
+        column_max(new_max, scores + r, keys);
+        for (size_t i = 0; i < LANES; i++) {
+            shrink[i] = exp_real(max[r + i] - new_max[i]); /* 0 at the first block, whose max is -infinity */
+            new_sum[i] = sum[r + i] * shrink[i];
         }
-        max[r] = m;
+        column_exp(scores + r, new_sum, new_max, keys, mask, mask->first + (uint32_t)r * mask->keys);
+        for (size_t i = 0; i < LANES && r + i < rows; i++) {
+            if (sum[r + i] > 0 && shrink[i] != 1) scale_row(out + (r + i) * C, shrink[i], D);
+        }
+        memcpy(max + r, new_max, sizeof new_max);
+        memcpy(sum + r, new_sum, sizeof new_sum);
     }
 }
 
 static void forward_block(real *restrict out, real *restrict lse, const real *restrict q, const real *restrict k,
                           const real *restrict v, const AttentionShape *s, const Head *head, size_t t,
                           real *restrict scratch) {
-    size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t), stride = head->key_block;
+    size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t);
     real *max = scratch, *sum = max + QUERY_BLOCK, *scores = sum + QUERY_BLOCK;
     real *out_t = out + head->query + t * C;
+    for (size_t r = 0; r < QUERY_BLOCK; r++) {
+        max[r] = -(real)INFINITY;
+        sum[r] = 0;
+    }
     for (size_t j = 0; j < head->keys; j += head->key_block) {
-        size_t keys = smaller(head->key_block, head->keys - j);
+        size_t keys = smaller(head->key_block, head->keys - j), from = head->key + j * C;
         Mask mask = mask_at(s, head, t, j);
-        gemm(scores, stride, NO_TRANS, q + head->query + t * C, C, TRANS, k + head->key + j * C, C, rows, keys, s->D,
-             head->scale, 0);
-        softmax_block(scores, max, sum, out_t, C, s->D, rows, keys, stride, j == 0, &mask);
-        gemm(out_t, C, NO_TRANS, scores, stride, NO_TRANS, v + head->key + j * C, C, rows, s->D, keys, 1, j == 0 ? 0 : 1);
+        gemm(scores, QUERY_BLOCK, NO_TRANS, k + from, C, TRANS, q + head->query + t * C, C, keys, rows, s->D, head->scale,
+             0);
+        softmax_block(scores, max, sum, out_t, C, s->D, rows, keys, &mask);
+        gemm(out_t, C, TRANS, scores, QUERY_BLOCK, NO_TRANS, v + from, C, rows, s->D, keys, 1, j == 0 ? 0 : 1);
     }
     for (size_t r = 0; r < rows; r++) {
         scale_row(out_t + r * C, 1 / sum[r], s->D);
@@ -168,25 +198,31 @@ void attention_forward(real *restrict out, real *restrict lse, const real *restr
     }
 }
 
-/* One row: from scores s and d_p = d_out . v to  s = P * mask,  d_p = P * (mask * d_p - d_dot)  with P = exp(s - lse). */
-static void backward_row(real *restrict s, real *restrict d_p, size_t keys, real lse, real d_dot, const Mask *mask,
-                         size_t row) {
-    if (mask->threshold == 0) {
-#pragma omp simd
-        for (size_t j = 0; j < keys; j++) {
-            s[j] = exp_real(s[j] - lse);
-            d_p[j] = s[j] * (d_p[j] - d_dot);
-        }
-        return;
-    }
+/* LANES queries: from scores and d_p = v . d_out to  scores = P * mask,  d_p = P * (mask * d_p - d_dot)  with
+ * P = exp(scores - lse).  first: mask index of column 0. */
+static void backward_columns(real *restrict scores, real *restrict d_p, const real *restrict lse,
+                             const real *restrict d_dot, size_t keys, const Mask *mask, uint32_t first) {
     uint64_t key = mask->key;
-    uint32_t index = mask->first + (uint32_t)row * mask->keys, threshold = mask->threshold;
+    uint32_t stride = mask->keys, threshold = mask->threshold;
     real scale = mask->scale;
-#pragma omp simd
     for (size_t j = 0; j < keys; j++) {
-        real prob = exp_real(s[j] - lse), factor = dropout_factor(key, index + (uint32_t)j, threshold, scale);
-        s[j] = prob * factor;
-        d_p[j] = prob * (factor * d_p[j] - d_dot);
+        real *restrict s = scores + j * QUERY_BLOCK, *restrict d = d_p + j * QUERY_BLOCK;
+        if (threshold == 0) {
+#pragma omp simd
+            for (size_t i = 0; i < LANES; i++) {
+                s[i] = exp_real(s[i] - lse[i]);
+                d[i] = s[i] * (d[i] - d_dot[i]);
+            }
+        } else {
+            uint32_t index = first + (uint32_t)j;
+#pragma omp simd
+            for (size_t i = 0; i < LANES; i++) {
+                real prob = exp_real(s[i] - lse[i]);
+                real factor = dropout_factor(key, index + (uint32_t)i * stride, threshold, scale);
+                s[i] = prob * factor;
+                d[i] = prob * (factor * d[i] - d_dot[i]);
+            }
+        }
     }
 }
 
@@ -196,36 +232,39 @@ typedef struct Backward {
     const real *d_out, *q, *k, *v, *out, *lse;
 } Backward;
 
-/* d_dot = d_out . out of each row: what the softmax's backward pass subtracts. */
-static void row_dots(real *restrict d_dot, const real *restrict d_out, const real *restrict out, size_t rows, size_t C,
-                     size_t D) {
+/* Of each row: lse, and d_dot = d_out . out, which the softmax's backward pass subtracts. */
+static void load_rows(real *restrict lse, real *restrict d_dot, const Backward *a, const AttentionShape *s,
+                      const Head *head, size_t t, size_t rows) {
+    size_t C = s->H * s->D;
     for (size_t r = 0; r < rows; r++) {
+        const real *restrict d_out = a->d_out + head->query + (t + r) * C, *restrict out = a->out + head->query + (t + r) * C;
         real dot = 0;
 #pragma omp simd reduction(+ : dot)
-        for (size_t d = 0; d < D; d++) dot += d_out[r * C + d] * out[r * C + d];
+        for (size_t d = 0; d < s->D; d++) dot += d_out[d] * out[d];
         d_dot[r] = dot;
+        lse[r] = a->lse[(head->row + t + r) * s->H + head->h];
     }
+    for (size_t r = rows; r < QUERY_BLOCK; r++) lse[r] = d_dot[r] = 0;
 }
 
 /* Query rows t.. against all keys of the head. */
 static void backward_block(const Backward *a, const AttentionShape *s, const Head *head, size_t t, real *restrict scratch) {
-    size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t), stride = head->key_block;
-    real *d_dot = scratch, *scores = d_dot + 2 * QUERY_BLOCK, *d_p = scores + QUERY_BLOCK * KEY_BLOCK;
-    size_t at = head->query + t * C;
+    size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t), at = head->query + t * C;
+    real *lse = scratch, *d_dot = lse + QUERY_BLOCK, *scores = d_dot + QUERY_BLOCK, *d_p = scores + QUERY_BLOCK * KEY_BLOCK;
     real add = t == 0 ? 0 : 1; /* the first block of queries overwrites d_k and d_v */
-    row_dots(d_dot, a->d_out + at, a->out + at, rows, C, s->D);
+    load_rows(lse, d_dot, a, s, head, t, rows);
     for (size_t j = 0; j < head->keys; j += head->key_block) {
         size_t keys = smaller(head->key_block, head->keys - j), from = head->key + j * C;
         Mask mask = mask_at(s, head, t, j);
-        gemm(scores, stride, NO_TRANS, a->q + at, C, TRANS, a->k + from, C, rows, keys, s->D, head->scale, 0);
-        gemm(d_p, stride, NO_TRANS, a->d_out + at, C, TRANS, a->v + from, C, rows, keys, s->D, 1, 0);
-        for (size_t r = 0; r < rows; r++) {
-            backward_row(scores + r * stride, d_p + r * stride, keys, a->lse[(head->row + t + r) * s->H + head->h],
-                         d_dot[r], &mask, r);
+        gemm(scores, QUERY_BLOCK, NO_TRANS, a->k + from, C, TRANS, a->q + at, C, keys, rows, s->D, head->scale, 0);
+        gemm(d_p, QUERY_BLOCK, NO_TRANS, a->v + from, C, TRANS, a->d_out + at, C, keys, rows, s->D, 1, 0);
+        for (size_t r = 0; r < rows; r += LANES) {
+            backward_columns(scores + r, d_p + r, lse + r, d_dot + r, keys, &mask,
+                             mask.first + (uint32_t)r * mask.keys);
         }
-        gemm(a->d_v + from, C, TRANS, scores, stride, NO_TRANS, a->d_out + at, C, keys, s->D, rows, 1, add);
-        gemm(a->d_k + from, C, TRANS, d_p, stride, NO_TRANS, a->q + at, C, keys, s->D, rows, head->scale, add);
-        gemm(a->d_q + at, C, NO_TRANS, d_p, stride, NO_TRANS, a->k + from, C, rows, s->D, keys, head->scale,
+        gemm(a->d_v + from, C, NO_TRANS, scores, QUERY_BLOCK, NO_TRANS, a->d_out + at, C, keys, s->D, rows, 1, add);
+        gemm(a->d_k + from, C, NO_TRANS, d_p, QUERY_BLOCK, NO_TRANS, a->q + at, C, keys, s->D, rows, head->scale, add);
+        gemm(a->d_q + at, C, TRANS, d_p, QUERY_BLOCK, NO_TRANS, a->k + from, C, rows, s->D, keys, head->scale,
              j == 0 ? 0 : 1);
     }
 }
