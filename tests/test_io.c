@@ -265,14 +265,14 @@ static void test_kill_while_writing(void) {
 
 static void test_stale_temps(void) {
     Err err = {0};
-    char running[128], other[128];
-    snprintf(running, sizeof running, "last.ckpt.tmp.%ld", (long)getppid());
-    snprintf(other, sizeof other, "last.ckpt.tmp.%ldx", (long)getpid());
-    const char *stay[] = {running, other, "a.tmp.", "a.tmp", ".tmp.999999999", "notes.tmp.12345678901234567890", "a.b"};
     pid_t dead = fork();
     REQUIRE(dead >= 0);
     if (dead == 0) _exit(0);
     waitpid(dead, NULL, 0);
+    char running[128], other[128];
+    snprintf(running, sizeof running, "last.ckpt.tmp.%ld", (long)getppid());
+    snprintf(other, sizeof other, "last.ckpt.tmp.%ldx", (long)dead);
+    const char *stay[] = {running, other, "a.tmp.", "a.tmp", ".tmp.999999999", "notes.tmp.12345678901234567890", "a.b"};
     char gone[128], twice[128];
     snprintf(gone, sizeof gone, "last.ckpt.tmp.%ld", (long)dead);
     snprintf(twice, sizeof twice, "x.tmp.1.tmp.%ld", (long)dead);

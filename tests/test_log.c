@@ -57,11 +57,14 @@ static void test_lines(void) {
     log_info("only on stderr");
     log_open(log_path, &err);
     log_info("appended");
+    char *unclosed = contents(log_path);
     log_open(NULL, NULL);
     restore_stderr(kept);
 
     CHECK(opened);
     char *shown = contents(err_path), *logged = contents(log_path);
+    CHECK_STR(unclosed, logged); /* a process that is killed has lost no line */
+    free(unclosed);
     CHECK_STR(shown, "step 5\nwarning: slow disk\nonly on stderr\nappended\n");
     CHECK_INT(count_of(logged, "\n"), 4);
     CHECK_STR_CONTAINS(logged, "  step 5\n");
@@ -176,6 +179,8 @@ static void test_terminal_progress(void) {
         CHECK_MSG(width <= 31, "\"%s\" does not fit", line);
     }
 
+    on_terminal(out, sizeof out, "xterm", 48); /* cut between the second and the third of the accents */
+    CHECK_STR_CONTAINS(out, "loss 2.50 \xC3\xA9\xC3\xA9\r");
     unsetenv("NO_COLOR");
     on_terminal(out, sizeof out, "xterm", 100);
     CHECK_STR_CONTAINS(out, "\033[33mwarning: \033[0ma line between");

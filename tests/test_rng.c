@@ -311,6 +311,19 @@ static void test_permute_is_uniform(void) {
         orders[rng_permute(key, 0, 3) * 3 + rng_permute(key, 1, 3)]++;
     }
     for (size_t i = 0; i < COUNT; i++) CHECK(chi_square_sigmas(places[i], COUNT, (double)KEYS / COUNT) <= SIGMAS);
+    enum { EIGHT = 8 * 8 * 8 }; /* where three of eight go: 336 equally likely outcomes */
+    size_t triples[EIGHT] = {0}, outcomes[EIGHT], count = 0;
+    for (uint64_t k = 0; k < KEYS; k++) {
+        uint64_t key = rng_key(test_seed(), RNG_SHUFFLE, k, 2), at = 0;
+        for (uint64_t i = 0; i < 3; i++) at = at * 8 + rng_permute(key, i, 8);
+        triples[at]++;
+    }
+    for (size_t t = 0; t < EIGHT; t++) {
+        size_t a = t / 64, b = t / 8 % 8, c = t % 8;
+        if (a != b && b != c && c != a) outcomes[count++] = triples[t];
+    }
+    CHECK_INT(count, 336);
+    CHECK(chi_square_sigmas(outcomes, count, KEYS / 336.0) <= SIGMAS);
     size_t six[6] = {orders[1], orders[2], orders[3], orders[5], orders[6], orders[7]};
     CHECK(chi_square_sigmas(six, 6, KEYS / 6.0) <= SIGMAS);
 }

@@ -1,10 +1,11 @@
-#define _GNU_SOURCE /* sched_setaffinity */
+#define _GNU_SOURCE /* sched_setaffinity, unshare */
 #include "threads.h"
 
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,6 +49,8 @@ static void test_cgroup_v2(void) {
     CHECK_INT(quota("0::/a/b\n"), 3);
     put("fs/a/cpu.max", "200000 100000\n");
     CHECK_INT(quota("0::/a/b\n"), 2); /* the tighter limit is above */
+    put("fs/a/b/cpu.max", "100000 100000\n");
+    CHECK_INT(quota("0::/a/b\n"), 1); /* and here it is below */
     put("fs/cpu.max", "50000 100000\n");
     CHECK_INT(quota("0::/not/below/this/mount\n"), 1); /* as inside a container */
     put("fs/cpu.max", "nonsense\n");
@@ -88,6 +91,21 @@ static void test_affinity_limits(void) {
     CHECK_INT(threads_available(), 1);
     setenv("OMP_NUM_THREADS", "1000000", 1);
     CHECK_INT(threads_available(), before);
+}
+
+/* A limit as a container has it: another file system in place of the groups' one, for this process alone. */
+static void test_quota_limits(void) {
+    unsetenv("OMP_NUM_THREADS");
+    if (threads_available() == 1) test_skip("one processor only");
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("quota", "/sys/fs/cgroup", "tmpfs", 0, "size=64k") != 0) {
+        test_skip("may not mount anything here");
+    }
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "w");
+    REQUIRE(f != NULL);
+    fputs("100000 100000\n", f);
+    fclose(f);
+    CHECK_INT(threads_available(), 1);
 }
 
 static void test_set(void) {
@@ -159,11 +177,10 @@ static void test_peak_rss(void) {
               after);
 }
 
-/* What the test report_kernel prints in a fresh process with the kernel variable set so. */
-static void kernel_with(char *out, size_t size, const char *coretype) {
+/* What the test report_kernel prints in a fresh process whose environment is changed by this setting of env's. */
+static void kernel_with(char *out, size_t size, const char *setting) {
     char command[256];
-    snprintf(command, sizeof command, "OPENBLAS_CORETYPE=%s TEST_NO_FORK=1 /proc/%ld/exe threads/report_kernel", coretype,
-             (long)getpid());
+    snprintf(command, sizeof command, "env %s TEST_NO_FORK=1 /proc/%ld/exe threads/report_kernel", setting, (long)getpid());
     FILE *f = popen(command, "r");
     REQUIRE(f != NULL);
     size_t n = fread(out, 1, size - 1, f);
@@ -179,8 +196,8 @@ static void test_report_kernel(void) {
 
 static void test_kernel_is_chosen_and_a_cap_is_named(void) {
     char chosen[4096], capped[4096];
-    kernel_with(chosen, sizeof chosen, "");
-    kernel_with(capped, sizeof capped, "Prescott");
+    kernel_with(chosen, sizeof chosen, "-u OPENBLAS_CORETYPE"); /* empty is not unset to OpenBLAS */
+    kernel_with(capped, sizeof capped, "OPENBLAS_CORETYPE=Prescott");
     CHECK_STR_CONTAINS(chosen, "1 passed, 0 failed");
     CHECK_STR_CONTAINS(capped, "1 passed, 0 failed");
     if (!strstr(capped, "kernel Prescott")) test_skip("this BLAS takes no kernel from OPENBLAS_CORETYPE");
@@ -199,6 +216,7 @@ const Test tests_threads[] = {
     {"cgroup_v2", test_cgroup_v2, 0},
     {"cgroup_v1", test_cgroup_v1, 0},
     {"affinity_limits", test_affinity_limits, 0},
+    {"quota_limits", test_quota_limits, 0},
     {"set", test_set, 0},
     {"self_test", test_self_test, 0},
     {"one_pool", test_one_pool, 0},
