@@ -1,4 +1,5 @@
-/* Small whole models for tests: configuration, parameters, gradients, activations and ragged batches in one place. */
+/* Small whole models for tests: configuration, parameters, gradients, activations and ragged
+ * batches in one place. */
 #ifndef MODEL_FIXTURE_H
 #define MODEL_FIXTURE_H
 
@@ -19,16 +20,23 @@ typedef struct Model {
     Activations acts;
 } Model;
 
-/* Two layers of sizes that all differ: n 11, width 12, 3 heads of 4, ffn 20, vocabulary 37, k 5 and 3; post-norm, headwise,
- * no dropout. */
+/* Two layers of sizes that all differ: n 11, width 12, 3 heads of 4, ffn 20, vocabulary 37, k 5
+ * and 3; post-norm, headwise, no dropout. */
 ModelConfig model_config_tiny(void);
 
-/* Ends the test when the model cannot be made.  Weights are model_randomize's. */
-void model_create(Model *out, const ModelConfig *config, size_t max_B, size_t max_total, ActMode mode);
+/* Ends the test when the model cannot be made.  Weights are model_randomize's.  Sets one thread:
+ * models this small lose by more. */
+void model_create(Model *out, const ModelConfig *config, size_t max_B, size_t max_total,
+                  ActMode mode);
+
+/* The same with a thread count that the later passes must keep: scratch is sized by it. */
+void model_create_threads(Model *out, const ModelConfig *config, size_t max_B, size_t max_total,
+                          ActMode mode, size_t threads);
 void model_destroy(Model *model);
 
-/* Weights at which every part of the model matters: matrices of a size that keeps the stream's scale, biases and LayerNorm
- * parameters away from 0 and 1.  Each tensor is a function of its name and the seed. */
+/* Weights at which every part of the model matters: matrices of a size that keeps the stream's
+ * scale, biases and LayerNorm parameters away from 0 and 1.  Each tensor is a function of its
+ * name and the seed. */
 void model_randomize(Model *model, uint64_t seed);
 
 /* Copies the tensors that both models have, by name; shapes must agree. */
@@ -43,20 +51,20 @@ real *model_grad(Model *model, const char *name);
 /* Forward pass; mean loss over the masked rows. */
 double model_loss(Model *model, const Batch *batch);
 
-/* Forward and backward pass: adds the gradient of loss_scale times the summed loss; returns that scaled loss. */
+/* Forward and backward pass: adds the gradient of loss_scale times the summed loss; returns that
+ * scaled loss. */
 double model_backward(Model *model, const Batch *batch, double loss_scale);
 
 /* max |a - b| / max |b|; NaN if anything is. */
 double array_error(const real *a, const real *b, size_t count);
 
-/* Gradients of all tensors of two models of the same table agree: the worst array_error is at most tol, each tensor's
- * measured against its own largest gradient but not less than `floor` times the largest of all tensors. */
+/* Gradients of all tensors of two models of the same table agree: the worst array_error is at
+ * most tol, each tensor's measured against its own largest gradient but not less than `floor`
+ * times the largest of all tensors. */
 void check_grads_equal(const Model *a, const Model *b, double floor, double tol);
 
-/* The worst error check_grads_equal has seen in this test. */
-double grads_worst(void);
-
-/* Sequences of the given lengths with random ids; every third token or so is masked, at least one in each sequence. */
+/* Sequences of the given lengths with random ids; every third token or so is masked, at least
+ * one in each sequence. */
 void batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed);
 
 /* The sequences first..first+count-1 of a batch as a batch of their own; dropout keys go along. */

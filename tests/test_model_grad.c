@@ -5,7 +5,6 @@
 #include "gradcheck.h"
 #include "harness.h"
 #include "model_fixture.h"
-#include "threads.h"
 
 /* The project's bound: the error of any gradient is at most 1e-7 of the tensor's largest. */
 static const double TOLERANCE = 1e-7;
@@ -13,16 +12,18 @@ static const double TOLERANCE = 1e-7;
 /* What the gradient blocks hold before the backward pass: it adds. */
 static const real PREFILL = 0.25;
 
-/* Lengths 1, 2, k-1, k, k+1, n-1, n for n = 11 and both k = 5 and k = 3.  In the first batch the tokens outnumber the projected
- * rows of every layer, so shared projections compress first; in the second they don't. */
-static const size_t lengths_long[] = { 11, 1, 6, 2, 10, 5, 4, 3 };
-static const size_t lengths_short[] = { 1, 11, 6, 1, 5, 4, 1, 1, 10, 3, 2, 1, 1, 1, 1, 1, 1 };
+/* Lengths 1, 2, k-1, k, k+1, n-1, n for n = 11 and both k = 5 and k = 3.  In the first batch the
+ * tokens outnumber the projected rows of every layer, so shared projections compress first; in
+ * the second they don't. */
+static const size_t lengths_long[] = {11, 1, 6, 2, 10, 5, 4, 3};
+static const size_t lengths_short[] = {1, 11, 6, 1, 5, 4, 1, 1, 10, 3, 2, 1, 1, 1, 1, 1, 1};
 enum { B_LONG = 8, B_SHORT = 17, TOTAL_MOST = 51 };
 
 typedef struct Case {
     Model model;
     Batch batch;
     const char *name;
+    size_t samples; /* elements tried of one tensor */
 } Case;
 
 static double case_loss(void *ctx) {
@@ -30,10 +31,11 @@ static double case_loss(void *ctx) {
     return model_loss(&c->model, &c->batch);
 }
 
-/* Gradients that are zero: of key biases in full attention, because adding a constant to all scores of a row doesn't change its
- * softmax (under a projection the constants differ by the row sums of E); and of whatever makes the scores where k = 1. */
+/* Gradients that are zero: of key biases in full attention, because adding a constant to all
+ * scores of a row doesn't change its softmax (under a projection the constants differ by the row
+ * sums of E); and of whatever makes the scores where k = 1. */
 static bool gradient_vanishes(const Case *c, const Tensor *t) {
-    static const char *const of_scores[] = { "q_w", "q_b", "k_w", "k_b", "seq_proj_k" };
+    static const char *const of_scores[] = {"q_w", "q_b", "k_w", "k_b", "seq_proj_k"};
     const ModelConfig *config = &c->model.config;
     if (strncmp(t->name, "layer", 5)) return false;
     const char *part = strchr(t->name, '.') + 1;
@@ -56,16 +58,19 @@ static void check_tensor(Case *c, const Tensor *t) {
     double largest = 0, loss = case_loss(c);
     for (size_t i = 0; i < t->count; i++) {
         grad[i] -= PREFILL;
+        if (!CHECK_MSG(isfinite(grad[i]), "%s[%zu] is not finite", name, i)) return;
         largest = fmax(largest, fabs((double)grad[i]));
     }
     if (gradient_vanishes(c, t)) {
         CHECK_MSG(largest <= 1e-14, "%s: gradient %g instead of zero", name, largest);
     } else {
         /* above grad_close's floor: the error is then relative to the tensor's own gradient */
-        CHECK_MSG(largest > 1e-4 * loss, "%s: largest gradient %g is too small to check", name, largest);
+        CHECK_MSG(largest > 1e-4 * loss, "%s: largest gradient %g is too small to check", name,
+                  largest);
     }
-    /* a step at which truncation (curvature of two layers) and rounding of the loss both stay below 3e-8 */
-    GradCheck check = { .loss = case_loss, .ctx = c, .samples = 12, .step = 1e-4 };
+    /* a step at which truncation (curvature of two layers) and rounding of the loss both stay
+     * below 3e-8 */
+    GradCheck check = {.loss = case_loss, .ctx = c, .samples = c->samples, .step = 1e-4};
     CHECK(grad_close(&check, name, c->model.weights + t->offset, grad, t->count, TOLERANCE));
 }
 
@@ -73,7 +78,8 @@ static void check_batch(Case *c, const size_t *lengths, size_t B) {
     Model *m = &c->model;
     batch_create(&c->batch, lengths, B, m->config.vocab, test_seed());
     for (size_t i = 0; i < m->table.count; i++)
-        for (size_t j = 0; j < m->table.items[i].count; j++) m->grads[m->table.items[i].offset + j] = PREFILL;
+        for (size_t j = 0; j < m->table.items[i].count; j++)
+            m->grads[m->table.items[i].offset + j] = PREFILL;
     double loss = model_backward(m, &c->batch, 1 / (double)c->batch.masked);
     CHECK_CLOSE(loss, case_loss(c), 1e-14 * loss); /* the same sum, scaled before or after */
     for (size_t i = 0; i < m->table.count; i++) check_tensor(c, &m->table.items[i]);
@@ -81,7 +87,7 @@ static void check_batch(Case *c, const size_t *lengths, size_t B) {
 }
 
 static void check_model(const ModelConfig *config, const char *name) {
-    Case c = { .name = name };
+    Case c = {.name = name, .samples = 12};
     model_create(&c.model, config, B_SHORT, TOTAL_MOST, ACTS_TRAINING);
     model_randomize(&c.model, test_seed());
     check_batch(&c, lengths_long, B_LONG);
@@ -90,7 +96,7 @@ static void check_model(const ModelConfig *config, const char *name) {
 }
 
 static void require_both_orders(const ModelConfig *config) {
-    Batch many = { .B = B_LONG }, few = { .B = B_SHORT };
+    Batch many = {.B = B_LONG}, few = {.B = B_SHORT};
     for (size_t b = 0; b < B_LONG; b++) many.total += lengths_long[b];
     for (size_t b = 0; b < B_SHORT; b++) few.total += lengths_short[b];
     CHECK_INT(few.total, TOTAL_MOST);
@@ -109,31 +115,43 @@ static ModelConfig config_dropout(void) {
 
 /* {uniform, nonuniform k} x {learned, fixed} x {post, pre}, for one way of sharing. */
 static void check_sharing(Scope scope, bool tie_kv) {
-    threads_set(1);
     for (size_t i = 0; i < 8; i++) {
         bool uniform = i & 1, fixed = i & 2, pre = i & 4;
         ModelConfig config = config_dropout();
         config.scope = scope;
         config.tie_kv = tie_kv;
-        config.k[0] = uniform ? 4 : 3; /* the second layer's is the larger one: model scope must take a part in layer 0 */
+        /* the second layer's is the larger one: under model scope layer 0 takes a part */
+        config.k[0] = uniform ? 4 : 3;
         config.k[1] = uniform ? 4 : 5;
         if (fixed) config.projection = PROJECTION_FIXED;
         if (pre) config.norm = NORM_PRE;
         char name[64];
-        snprintf(name, sizeof name, "k %zu,%zu%s%s:", config.k[0], config.k[1], fixed ? " fixed" : "", pre ? " pre" : "");
+        snprintf(name, sizeof name, "k %zu,%zu%s%s:", config.k[0], config.k[1],
+                 fixed ? " fixed" : "", pre ? " pre" : "");
         check_model(&config, name);
     }
 }
 
-static void test_none(void) { check_sharing(SCOPE_HEAD, false); }
-static void test_headwise(void) { check_sharing(SCOPE_LAYER, false); }
-static void test_kv(void) { check_sharing(SCOPE_LAYER, true); }
-static void test_layerwise(void) { check_sharing(SCOPE_MODEL, true); }
-static void test_head_tied(void) { check_sharing(SCOPE_HEAD, true); }
-static void test_model_untied(void) { check_sharing(SCOPE_MODEL, false); }
+static void test_none(void) {
+    check_sharing(SCOPE_HEAD, false);
+}
+static void test_headwise(void) {
+    check_sharing(SCOPE_LAYER, false);
+}
+static void test_kv(void) {
+    check_sharing(SCOPE_LAYER, true);
+}
+static void test_layerwise(void) {
+    check_sharing(SCOPE_MODEL, true);
+}
+static void test_head_tied(void) {
+    check_sharing(SCOPE_HEAD, true);
+}
+static void test_model_untied(void) {
+    check_sharing(SCOPE_MODEL, false);
+}
 
 static void test_full(void) {
-    threads_set(1);
     for (size_t pre = 0; pre < 2; pre++) {
         ModelConfig config = config_dropout();
         config.attention = ATTENTION_FULL;
@@ -143,7 +161,6 @@ static void test_full(void) {
 }
 
 static void test_one_layer(void) {
-    threads_set(1);
     for (size_t pre = 0; pre < 2; pre++) {
         ModelConfig config = config_dropout();
         config.layers = 1;
@@ -154,7 +171,6 @@ static void test_one_layer(void) {
 
 /* k = 1 and k = n, the ends of the range; and no dropout. */
 static void test_extreme_k(void) {
-    threads_set(1);
     ModelConfig config = model_config_tiny();
     config.k[0] = 1;
     config.k[1] = 11;
@@ -162,6 +178,22 @@ static void test_extreme_k(void) {
     config.scope = SCOPE_MODEL;
     config.tie_kv = true;
     check_model(&config, "layerwise k 1,11:");
+}
+
+/* Sequences that the attention kernel cuts into several blocks of queries and of keys. */
+static void test_long_sequences(void) {
+    const size_t lengths[] = {270, 65};
+    ModelConfig config = config_dropout();
+    config.n = 270;
+    config.k[0] = 9;
+    config.k[1] = 260;
+    for (size_t full = 0; full < 2; full++) {
+        config.attention = full ? ATTENTION_FULL : ATTENTION_LINFORMER;
+        Case c = {.name = full ? "n 270, full:" : "n 270:", .samples = 2};
+        model_create(&c.model, &config, 2, 335, ACTS_TRAINING);
+        check_batch(&c, lengths, 2);
+        model_destroy(&c.model);
+    }
 }
 
 static void test_orders_are_both_exercised(void) {
@@ -173,15 +205,16 @@ static void test_orders_are_both_exercised(void) {
 }
 
 const Test tests_model_grad[] = {
-    { "orders_are_both_exercised", test_orders_are_both_exercised, 0 },
-    { "none", test_none, TEST_DOUBLE },
-    { "headwise", test_headwise, TEST_DOUBLE },
-    { "kv", test_kv, TEST_DOUBLE },
-    { "layerwise", test_layerwise, TEST_DOUBLE },
-    { "head_tied", test_head_tied, TEST_DOUBLE },
-    { "model_untied", test_model_untied, TEST_DOUBLE },
-    { "full", test_full, TEST_DOUBLE },
-    { "one_layer", test_one_layer, TEST_DOUBLE },
-    { "extreme_k", test_extreme_k, TEST_DOUBLE },
-    { 0 },
+    {"orders_are_both_exercised", test_orders_are_both_exercised, 0},
+    {"none", test_none, TEST_DOUBLE},
+    {"headwise", test_headwise, TEST_DOUBLE},
+    {"kv", test_kv, TEST_DOUBLE},
+    {"layerwise", test_layerwise, TEST_DOUBLE},
+    {"head_tied", test_head_tied, TEST_DOUBLE},
+    {"model_untied", test_model_untied, TEST_DOUBLE},
+    {"full", test_full, TEST_DOUBLE},
+    {"one_layer", test_one_layer, TEST_DOUBLE},
+    {"extreme_k", test_extreme_k, TEST_DOUBLE},
+    {"long_sequences", test_long_sequences, TEST_DOUBLE},
+    {0},
 };

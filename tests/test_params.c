@@ -7,12 +7,13 @@
 static const struct {
     Scope scope;
     bool tie_kv;
-} sharings[] = { { SCOPE_HEAD, false },  { SCOPE_HEAD, true },   { SCOPE_LAYER, false },
-                 { SCOPE_LAYER, true }, { SCOPE_MODEL, false }, { SCOPE_MODEL, true } };
+} sharings[] = {{SCOPE_HEAD, false}, {SCOPE_HEAD, true},   {SCOPE_LAYER, false},
+                {SCOPE_LAYER, true}, {SCOPE_MODEL, false}, {SCOPE_MODEL, true}};
 enum { SHARINGS = sizeof sharings / sizeof *sharings };
 
 static ModelConfig config_base(void) {
-    ModelConfig config = { .n = 512, .layers = 12, .width = 768, .heads = 12, .ffn = 3072, .vocab = 50000 };
+    ModelConfig config = {
+        .n = 512, .layers = 12, .width = 768, .heads = 12, .ffn = 3072, .vocab = 50000};
     config.scope = SCOPE_LAYER;
     config.proj_init_std = 0.02;
     for (size_t l = 0; l < config.layers; l++) config.k[l] = 128;
@@ -21,16 +22,17 @@ static ModelConfig config_base(void) {
 
 static void check_counts(const ModelConfig *config, size_t parameters, size_t projections) {
     ParamTable table;
-    Err err = { 0 };
+    Err err = {0};
     if (!CHECK_MSG(param_table_create(&table, config, &err), "%s", err.msg)) return;
     CHECK_INT(table.parameters, parameters);
     CHECK_INT(table.projections, projections);
-    CHECK_INT(table.trainable, config->projection == PROJECTION_FIXED ? parameters - 24u * 128 * 512 : parameters);
+    CHECK_INT(table.trainable,
+              config->projection == PROJECTION_FIXED ? parameters - 24u * 128 * 512 : parameters);
     param_table_destroy(&table);
 }
 
-/* Counted by hand: embeddings 50,000 x 768 + 512 x 768 + 2 x 768; a layer 7,087,872; head 768 x 768 + 3 x 768 + 50,000; a
- * projection 128 x 512. */
+/* Counted by hand: embeddings 50,000 x 768 + 512 x 768 + 2 x 768; a layer 7,087,872; head 768 x
+ * 768 + 3 x 768 + 50,000; a projection 128 x 512. */
 static void test_counts_at_base_size(void) {
     ModelConfig config = config_base();
     check_counts(&config, 126064208, 24);
@@ -64,7 +66,8 @@ static void test_nonuniform_counts(void) {
         REQUIRE(param_table_create(&full, &config, NULL));
         config.attention = ATTENTION_LINFORMER;
         if (swap) config.k[0] = 3, config.k[1] = 5;
-        const size_t wanted[SHARINGS] = { 2 * 3 * 8 * 11, 3 * 8 * 11, 2 * 8 * 11, 8 * 11, 2 * 5 * 11, 5 * 11 };
+        const size_t wanted[SHARINGS] = {2 * 3 * 8 * 11, 3 * 8 * 11, 2 * 8 * 11,
+                                         8 * 11,         2 * 5 * 11, 5 * 11};
         for (size_t s = 0; s < SHARINGS; s++) {
             config.scope = sharings[s].scope;
             config.tie_kv = sharings[s].tie_kv;
@@ -76,7 +79,8 @@ static void test_nonuniform_counts(void) {
     }
 }
 
-/* Tied tensors are one tensor: the same memory in weights and gradients, and one entry of the table. */
+/* Tied tensors are one tensor: the same memory in weights and gradients, and one entry of the
+ * table. */
 static void test_sharing_is_one_tensor(void) {
     for (size_t s = 0; s < SHARINGS; s++) {
         ModelConfig config = model_config_tiny();
@@ -113,11 +117,13 @@ static void test_full_attention_has_no_projection(void) {
     model_create(&model, &config, 1, 11, ACTS_TRAINING);
     for (size_t l = 0; l < config.layers; l++)
         CHECK(!model.params.layers[l].seq_proj_k && !model.params.layers[l].seq_proj_v);
-    CHECK(!param_table_find(&model.table, "layer0.seq_proj_k") && !param_table_find(&model.table, "seq_proj_k"));
+    CHECK(!param_table_find(&model.table, "layer0.seq_proj_k") &&
+          !param_table_find(&model.table, "seq_proj_k"));
     model_destroy(&model);
 }
 
-/* Tensors are aligned, don't overlap, stay inside the block, and matrices are what is not a bias or LayerNorm parameter. */
+/* Tensors are aligned, don't overlap, stay inside the block, and matrices are what is not a bias
+ * or LayerNorm parameter. */
 static void test_layout(void) {
     for (size_t s = 0; s < SHARINGS; s++) {
         ModelConfig config = model_config_tiny();
@@ -134,7 +140,8 @@ static void test_layout(void) {
             CHECK_INT(t->count, t->rows * t->cols);
             end = t->offset + t->count;
             parameters += t->count;
-            bool vector = strstr(t->name, "_b") || strstr(t->name, "ln") || !strcmp(t->name, "head_bias");
+            bool vector =
+                strstr(t->name, "_b") || strstr(t->name, "ln") || !strcmp(t->name, "head_bias");
             CHECK_MSG(t->matrix == !vector, "%s: matrix is %d", t->name, t->matrix);
             CHECK(param_table_find(&table, t->name) == t);
             CHECK_INT(t->frozen, 0);
@@ -161,35 +168,35 @@ static void test_views_match_names(void) {
         const real *at;
         size_t rows, cols;
     } wanted[] = {
-        { "token", p->token, 37, 12 },
-        { "position", p->position, 11, 12 },
-        { "emb_ln_w", p->emb_ln_w, 12, 1 },
-        { "emb_ln_b", p->emb_ln_b, 12, 1 },
-        { "layer1.q_w", l->q_w, 12, 12 },
-        { "layer1.k_w", l->k_w, 12, 12 },
-        { "layer1.v_w", l->v_w, 12, 12 },
-        { "layer1.q_b", l->q_b, 12, 1 },
-        { "layer1.k_b", l->k_b, 12, 1 },
-        { "layer1.v_b", l->v_b, 12, 1 },
-        { "layer1.seq_proj_k", l->seq_proj_k, 3, 11 },
-        { "layer1.seq_proj_v", l->seq_proj_v, 3, 11 },
-        { "layer1.out_w", l->out_w, 12, 12 },
-        { "layer1.out_b", l->out_b, 12, 1 },
-        { "layer1.ln1_w", l->ln1_w, 12, 1 },
-        { "layer1.ln1_b", l->ln1_b, 12, 1 },
-        { "layer1.ff1_w", l->ff1_w, 20, 12 },
-        { "layer1.ff1_b", l->ff1_b, 20, 1 },
-        { "layer1.ff2_w", l->ff2_w, 12, 20 },
-        { "layer1.ff2_b", l->ff2_b, 12, 1 },
-        { "layer1.ln2_w", l->ln2_w, 12, 1 },
-        { "layer1.ln2_b", l->ln2_b, 12, 1 },
-        { "final_ln_w", p->final_ln_w, 12, 1 },
-        { "final_ln_b", p->final_ln_b, 12, 1 },
-        { "head_w", p->head_w, 12, 12 },
-        { "head_b", p->head_b, 12, 1 },
-        { "head_ln_w", p->head_ln_w, 12, 1 },
-        { "head_ln_b", p->head_ln_b, 12, 1 },
-        { "head_bias", p->head_bias, 37, 1 },
+        {"token", p->token, 37, 12},
+        {"position", p->position, 11, 12},
+        {"emb_ln_w", p->emb_ln_w, 12, 1},
+        {"emb_ln_b", p->emb_ln_b, 12, 1},
+        {"layer1.q_w", l->q_w, 12, 12},
+        {"layer1.k_w", l->k_w, 12, 12},
+        {"layer1.v_w", l->v_w, 12, 12},
+        {"layer1.q_b", l->q_b, 12, 1},
+        {"layer1.k_b", l->k_b, 12, 1},
+        {"layer1.v_b", l->v_b, 12, 1},
+        {"layer1.seq_proj_k", l->seq_proj_k, 3, 11},
+        {"layer1.seq_proj_v", l->seq_proj_v, 3, 11},
+        {"layer1.out_w", l->out_w, 12, 12},
+        {"layer1.out_b", l->out_b, 12, 1},
+        {"layer1.ln1_w", l->ln1_w, 12, 1},
+        {"layer1.ln1_b", l->ln1_b, 12, 1},
+        {"layer1.ff1_w", l->ff1_w, 20, 12},
+        {"layer1.ff1_b", l->ff1_b, 20, 1},
+        {"layer1.ff2_w", l->ff2_w, 12, 20},
+        {"layer1.ff2_b", l->ff2_b, 12, 1},
+        {"layer1.ln2_w", l->ln2_w, 12, 1},
+        {"layer1.ln2_b", l->ln2_b, 12, 1},
+        {"final_ln_w", p->final_ln_w, 12, 1},
+        {"final_ln_b", p->final_ln_b, 12, 1},
+        {"head_w", p->head_w, 12, 12},
+        {"head_b", p->head_b, 12, 1},
+        {"head_ln_w", p->head_ln_w, 12, 1},
+        {"head_ln_b", p->head_ln_b, 12, 1},
+        {"head_bias", p->head_bias, 37, 1},
     };
     enum { LAYER_ROWS = 18, OTHERS = sizeof wanted / sizeof *wanted - LAYER_ROWS };
     CHECK_INT(m.table.count, OTHERS + 2 * LAYER_ROWS);
@@ -217,10 +224,12 @@ static double mean_of(const real *w, size_t count) {
     return sum / (double)count;
 }
 
-/* 5% of the standard deviation: the tensors have at least 5,000 elements, so that one sigma of the estimate is below 1%. */
+/* 5% of the standard deviation: the tensors have at least 5,000 elements, so that one sigma of
+ * the estimate is below 1%. */
 static void test_initial_values(void) {
     for (size_t fixed = 0; fixed < 2; fixed++) {
-        ModelConfig config = { .n = 128, .k = { 64, 40 }, .scope = SCOPE_LAYER, .layers = 2, .width = 72, .heads = 3 };
+        ModelConfig config = {
+            .n = 128, .k = {64, 40}, .scope = SCOPE_LAYER, .layers = 2, .width = 72, .heads = 3};
         config.ffn = 96;
         config.vocab = 211;
         config.proj_init_std = 0.07;
@@ -237,22 +246,74 @@ static void test_initial_values(void) {
             const real *w = block + t->offset;
             bool scale = strstr(t->name, "ln") && strstr(t->name, "_w");
             double std = 0.02;
-            if (strstr(t->name, "seq_proj")) std = fixed ? 1 / sqrt((double)config.k[t->name[5] - '0']) : 0.07;
+            if (strstr(t->name, "seq_proj"))
+                std = fixed ? 1 / sqrt((double)config.k[t->name[5] - '0']) : 0.07;
             if (t->matrix) {
-                CHECK_MSG(fabs(deviation(w, t->count) / std - 1) < 0.05, "%s: standard deviation %g, not %g", t->name,
-                          deviation(w, t->count), std);
+                CHECK_MSG(fabs(deviation(w, t->count) / std - 1) < 0.05,
+                          "%s: standard deviation %g, not %g", t->name, deviation(w, t->count),
+                          std);
                 /* five sigma of the mean */
-                CHECK_MSG(fabs(mean_of(w, t->count)) < 5 * std / sqrt((double)t->count), "%s: mean %g", t->name,
-                          mean_of(w, t->count));
+                CHECK_MSG(fabs(mean_of(w, t->count)) < 5 * std / sqrt((double)t->count),
+                          "%s: mean %g", t->name, mean_of(w, t->count));
                 CHECK_INT(t->frozen, fixed && strstr(t->name, "seq_proj") != NULL);
             } else {
                 for (size_t j = 0; j < t->count; j++)
-                    if (!CHECK_MSG(w[j] == (scale ? 1 : 0), "%s[%zu] is %g", t->name, j, (double)w[j])) break;
+                    if (!CHECK_MSG(w[j] == (scale ? 1 : 0), "%s[%zu] is %g", t->name, j,
+                                   (double)w[j]))
+                        break;
             }
         }
         arena_destroy(&arena);
         param_table_destroy(&table);
     }
+}
+
+/* Matrix of k rows: 1 stands at (p, t) where t mod k = p.  Fixed projections stay random. */
+static void test_identity_init(void) {
+    for (size_t s = 0; s < SHARINGS; s++) {
+        ModelConfig config = model_config_tiny();
+        config.scope = sharings[s].scope;
+        config.tie_kv = sharings[s].tie_kv;
+        config.proj_init = PROJ_INIT_IDENTITY;
+        config.proj_init_std = 0;
+        Model m;
+        model_create(&m, &config, 1, 11, ACTS_TRAINING);
+        params_init(m.weights, &m.table, test_seed());
+        for (size_t l = 0; l < 2; l++) {
+            size_t height = config.scope == SCOPE_MODEL ? 5 : config.k[l];
+            size_t rows = config.scope == SCOPE_HEAD ? 3 * height : height;
+            for (size_t r = 0; r < rows; r++) {
+                for (size_t t = 0; t < 11; t++) {
+                    real wanted = t % height == r % height;
+                    CHECK(m.params.layers[l].seq_proj_k[r * 11 + t] == wanted);
+                    CHECK(m.params.layers[l].seq_proj_v[r * 11 + t] == wanted);
+                }
+            }
+        }
+        model_destroy(&m);
+    }
+    ModelConfig config = model_config_tiny();
+    config.proj_init = PROJ_INIT_IDENTITY;
+    config.proj_init_std = 0.1;
+    Model ones, none, fixed;
+    model_create(&ones, &config, 1, 11, ACTS_TRAINING);
+    params_init(ones.weights, &ones.table, test_seed());
+    config.proj_init = PROJ_INIT_NORMAL;
+    model_create(&none, &config, 1, 11, ACTS_TRAINING);
+    params_init(none.weights, &none.table, test_seed());
+    real *a = model_weight(&ones, "layer1.seq_proj_k"),
+         *b = model_weight(&none, "layer1.seq_proj_k");
+    for (size_t j = 0; j < 33; j++)
+        CHECK_CLOSE((double)(a[j] - b[j]), j % 11 % 3 == j / 11, 2 * REAL_EPSILON);
+    config.proj_init = PROJ_INIT_IDENTITY;
+    config.projection = PROJECTION_FIXED;
+    model_create(&fixed, &config, 1, 11, ACTS_TRAINING);
+    params_init(fixed.weights, &fixed.table, test_seed());
+    const Tensor *t = param_table_find(&fixed.table, "layer1.seq_proj_k");
+    CHECK_CLOSE((double)(fixed.weights[t->offset] / b[0]), t->init_std / 0.1, 1e-5);
+    model_destroy(&ones);
+    model_destroy(&none);
+    model_destroy(&fixed);
 }
 
 /* E and F start as different matrices, and so do the layers' and, under scope head, the heads'. */
@@ -264,16 +325,18 @@ static void test_initial_matrices_differ(void) {
     model_create(&m, &config, 1, 11, ACTS_TRAINING);
     params_init(m.weights, &m.table, 3);
     const LayerParams *a = &m.params.layers[0], *b = &m.params.layers[1];
-    const real *matrices[] = { a->seq_proj_k, a->seq_proj_k + 55, a->seq_proj_v, b->seq_proj_k, b->seq_proj_v };
+    const real *matrices[] = {a->seq_proj_k, a->seq_proj_k + 55, a->seq_proj_v, b->seq_proj_k,
+                              b->seq_proj_v};
     for (size_t i = 0; i < 5; i++)
-        for (size_t j = 0; j < i; j++) CHECK(memcmp(matrices[i], matrices[j], 55 * sizeof(real)) != 0);
+        for (size_t j = 0; j < i; j++)
+            CHECK(memcmp(matrices[i], matrices[j], 55 * sizeof(real)) != 0);
     CHECK(memcmp(a->q_w, a->k_w, 144 * sizeof(real)) != 0);
     CHECK(memcmp(a->q_w, b->q_w, 144 * sizeof(real)) != 0);
     model_destroy(&m);
 }
 
-/* A tensor's initial values depend on the seed and its name alone: models of other sharing, attention, norm or depth agree in
- * what they have in common. */
+/* A tensor's initial values depend on the seed and its name alone: models of other sharing,
+ * attention, norm or depth agree in what they have in common. */
 static void test_initial_values_are_independent(void) {
     ModelConfig config = model_config_tiny();
     Model a, b;
@@ -289,7 +352,8 @@ static void test_initial_values_are_independent(void) {
         const Tensor *t = &a.table.items[i], *u = param_table_find(&b.table, t->name);
         if (!u) continue;
         common++;
-        CHECK_MSG(!memcmp(a.weights + t->offset, b.weights + u->offset, t->count * sizeof(real)), "%s differs", t->name);
+        CHECK_MSG(!memcmp(a.weights + t->offset, b.weights + u->offset, t->count * sizeof(real)),
+                  "%s differs", t->name);
     }
     CHECK_INT(common, 4 + 16 + 5);
     params_init(b.weights, &b.table, 6);
@@ -302,7 +366,7 @@ static void test_too_large_is_refused(void) {
     ModelConfig config = config_base();
     config.vocab = SIZE_MAX / 16;
     ParamTable table;
-    Err err = { 0 };
+    Err err = {0};
     CHECK(!param_table_create(&table, &config, &err));
     CHECK_INT(err.code, ERR_CONFIG);
     CHECK_STR_CONTAINS(err.msg, "width 768");
@@ -314,15 +378,16 @@ static void test_too_large_is_refused(void) {
 }
 
 const Test tests_params[] = {
-    { "counts_at_base_size", test_counts_at_base_size, 0 },
-    { "nonuniform_counts", test_nonuniform_counts, 0 },
-    { "sharing_is_one_tensor", test_sharing_is_one_tensor, 0 },
-    { "full_attention_has_no_projection", test_full_attention_has_no_projection, 0 },
-    { "layout", test_layout, 0 },
-    { "views_match_names", test_views_match_names, 0 },
-    { "initial_values", test_initial_values, 0 },
-    { "initial_matrices_differ", test_initial_matrices_differ, 0 },
-    { "initial_values_are_independent", test_initial_values_are_independent, 0 },
-    { "too_large_is_refused", test_too_large_is_refused, 0 },
-    { 0 },
+    {"counts_at_base_size", test_counts_at_base_size, 0},
+    {"nonuniform_counts", test_nonuniform_counts, 0},
+    {"sharing_is_one_tensor", test_sharing_is_one_tensor, 0},
+    {"full_attention_has_no_projection", test_full_attention_has_no_projection, 0},
+    {"layout", test_layout, 0},
+    {"views_match_names", test_views_match_names, 0},
+    {"initial_values", test_initial_values, 0},
+    {"identity_init", test_identity_init, 0},
+    {"initial_matrices_differ", test_initial_matrices_differ, 0},
+    {"initial_values_are_independent", test_initial_values_are_independent, 0},
+    {"too_large_is_refused", test_too_large_is_refused, 0},
+    {0},
 };

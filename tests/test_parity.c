@@ -1,5 +1,5 @@
-/* Our model against an independent one in PyTorch, whose results stand in tests/refs; written by scripts/make_refs.py, which also
- * describes the format. */
+/* Our model against an independent one in PyTorch, whose results stand in tests/refs; written by
+ * scripts/make_refs.py, which also describes the format. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,9 +9,10 @@
 #include "model_fixture.h"
 #include "optimizer.h"
 
-/* Largest error relative to the array's largest element.  In double only the order of summation differs (measured: 3e-15 hidden,
- * 7e-14 gradients); in float there is the rounding of every operation (measured: 6e-7 hidden, 1.6e-5 gradients where a small
- * variance under a LayerNorm magnifies it, 4e-7 after AdamW). */
+/* Largest error relative to the array's largest element.  In double only the order of summation
+ * differs (measured: 3e-15 hidden, 7e-14 gradients); in float there is the rounding of every
+ * operation (measured: 6e-7 hidden, 1.6e-5 gradients where a small variance under a LayerNorm
+ * magnifies it, 4e-7 after AdamW). */
 #ifdef REAL_IS_DOUBLE
 static const double TOL_HIDDEN = 1e-13, TOL_LOSS = 1e-13, TOL_GRAD = 1e-12, TOL_AFTER = 1e-13;
 #else
@@ -32,7 +33,9 @@ typedef struct Ref {
     size_t count;
 } Ref;
 
-static size_t record_count(const Record *r) { return (size_t)r->rows * r->cols; }
+static size_t record_count(const Record *r) {
+    return (size_t)r->rows * r->cols;
+}
 
 static double record_at(const Record *r, size_t i) {
     double d;
@@ -52,15 +55,17 @@ static uint32_t read_u32(const unsigned char *p) {
 /* The folder of this source file holds refs/. */
 static void ref_path(char *out, size_t size, const char *name) {
     const char *file = __FILE__, *slash = strrchr(file, '/');
-    snprintf(out, size, "%.*s/refs/%s.ref", slash ? (int)(slash - file) : 1, slash ? file : ".", name);
+    snprintf(out, size, "%.*s/refs/%s.ref", slash ? (int)(slash - file) : 1, slash ? file : ".",
+             name);
 }
 
 static void ref_load(Ref *ref, const char *name) {
     char path[512];
-    Err err = { 0 };
-    *ref = (Ref){ 0 };
+    Err err = {0};
+    *ref = (Ref){0};
     ref_path(path, sizeof path, name);
-    CHECK_MSG(io_read_file(&ref->file, path, 1 << 20, &err), "%s (tests run from the top of the tree)", err.msg);
+    CHECK_MSG(io_read_file(&ref->file, path, 1 << 20, &err),
+              "%s (tests run from the top of the tree)", err.msg);
     REQUIRE(ref->file.size > 8 && !memcmp(ref->file.data, "LFREF001", 8));
     const unsigned char *p = ref->file.data + 8, *end = ref->file.data + ref->file.size;
     while (p < end) {
@@ -102,14 +107,15 @@ static size_t ref_size(const Ref *ref, const char *name, size_t i) {
 
 static ModelConfig ref_config(const Ref *ref) {
     enum { N, LAYERS, WIDTH, HEADS, FFN, VOCAB, SCOPE, TIE, FIXED, FULL, PRE, K };
-    ModelConfig config = { .n = ref_size(ref, "config", N),
-                           .scope = (Scope)ref_size(ref, "config", SCOPE), /* 0 head, 1 layer, 2 model in both */
-                           .tie_kv = ref_size(ref, "config", TIE),
-                           .layers = ref_size(ref, "config", LAYERS),
-                           .width = ref_size(ref, "config", WIDTH),
-                           .heads = ref_size(ref, "config", HEADS),
-                           .ffn = ref_size(ref, "config", FFN),
-                           .vocab = ref_size(ref, "config", VOCAB) };
+    ModelConfig config = {
+        .n = ref_size(ref, "config", N),
+        .scope = (Scope)ref_size(ref, "config", SCOPE), /* 0 head, 1 layer, 2 model in both */
+        .tie_kv = ref_size(ref, "config", TIE),
+        .layers = ref_size(ref, "config", LAYERS),
+        .width = ref_size(ref, "config", WIDTH),
+        .heads = ref_size(ref, "config", HEADS),
+        .ffn = ref_size(ref, "config", FFN),
+        .vocab = ref_size(ref, "config", VOCAB)};
     if (ref_size(ref, "config", FIXED)) config.projection = PROJECTION_FIXED;
     if (ref_size(ref, "config", FULL)) config.attention = ATTENTION_FULL;
     if (ref_size(ref, "config", PRE)) config.norm = NORM_PRE;
@@ -126,7 +132,8 @@ static void ref_batch(Batch *out, const Ref *ref) {
     const Record *start = ref_get(ref, "", "start");
     size_t B = record_count(start) - 1, lengths[16];
     REQUIRE(B >= 1 && B <= 16);
-    for (size_t b = 0; b < B; b++) lengths[b] = (size_t)(record_at(start, b + 1) - record_at(start, b));
+    for (size_t b = 0; b < B; b++)
+        lengths[b] = (size_t)(record_at(start, b + 1) - record_at(start, b));
     batch_create(out, lengths, B, 1, 1);
     REQUIRE(record_count(ref_get(ref, "", "ids")) == out->total);
     fill_u32(out->ids, ref_get(ref, "", "ids"));
@@ -136,7 +143,8 @@ static void ref_batch(Batch *out, const Ref *ref) {
     fill_u32(out->labels, ref_get(ref, "", "labels"));
 }
 
-/* Every tensor of the table has a parameter of its name and shape in the reference, and the other way round. */
+/* Every tensor of the table has a parameter of its name and shape in the reference, and the
+ * other way round. */
 static void load_weights(Model *m, const Ref *ref) {
     size_t params = 0;
     for (size_t i = 0; i < ref->count; i++) params += !strncmp(ref->records[i].name, "param.", 6);
@@ -151,7 +159,8 @@ static void load_weights(Model *m, const Ref *ref) {
 
 static double worst;
 
-static void check_close(const char *file, const char *what, const real *ours, const Record *r, double tol) {
+static void check_close(const char *file, const char *what, const real *ours, const Record *r,
+                        double tol) {
     double largest = 0, difference = 0;
     for (size_t i = 0; i < record_count(r); i++) {
         double d = fabs((double)ours[i] - record_at(r, i));
@@ -161,7 +170,8 @@ static void check_close(const char *file, const char *what, const real *ours, co
     }
     double error = difference / largest;
     if (!(error <= worst)) worst = error;
-    CHECK_MSG(error <= tol, "%s: %s: error %.2e of the largest element %.3e, allowed %.1e", file, what, error, largest, tol);
+    CHECK_MSG(error <= tol, "%s: %s: error %.2e of the largest element %.3e, allowed %.1e", file,
+              what, error, largest, tol);
 }
 
 static void check_activations(const Model *m, const Ref *ref, const char *name) {
@@ -181,8 +191,8 @@ static void report(const char *name, const char *what) {
     worst = 0;
 }
 
-/* The gradient of a key bias in full attention is zero (a softmax doesn't see a constant), so that nothing but rounding stands
- * there, in both programs. */
+/* The gradient of a key bias in full attention is zero (a softmax doesn't see a constant), so
+ * that nothing but rounding stands there, in both programs. */
 static bool vanishes(const Model *m, const Tensor *t) {
     return m->config.attention == ATTENTION_FULL && strstr(t->name, ".k_b");
 }
@@ -206,23 +216,25 @@ static void check_adamw(Model *m, const Ref *ref, const Batch *batch, const char
     enum { LR, BETA1, BETA2, EPS, DECAY, STEPS };
     const Record *r = ref_find(ref, "", "adamw");
     if (!r) return;
-    OptimizerConfig config = { .name = OPTIMIZER_ADAMW,
-                               .lr = record_at(r, LR),
-                               .betas = { record_at(r, BETA1), record_at(r, BETA2) },
-                               .eps = record_at(r, EPS),
-                               .weight_decay = record_at(r, DECAY),
-                               .decay = DECAY_MATRICES };
+    OptimizerConfig config = {.name = OPTIMIZER_ADAMW,
+                              .lr = record_at(r, LR),
+                              .betas = {record_at(r, BETA1), record_at(r, BETA2)},
+                              .eps = record_at(r, EPS),
+                              .weight_decay = record_at(r, DECAY),
+                              .decay = DECAY_MATRICES};
     real *moments = calloc(2 * m->table.block_reals, sizeof *moments);
     REQUIRE(moments != NULL);
     for (uint64_t step = 1; step <= (uint64_t)record_at(r, STEPS); step++) {
         model_zero_grads(m);
         model_backward(m, batch, 1 / (double)batch->masked);
-        optimizer_step(m->weights, moments, moments + m->table.block_reals, m->grads, &m->table, &config, config.lr, 1, step);
+        optimizer_step(m->weights, moments, moments + m->table.block_reals, m->grads, &m->table,
+                       &config, config.lr, 1, step);
     }
     free(moments);
     for (size_t i = 0; i < m->table.count; i++) {
         const Tensor *t = &m->table.items[i];
-        check_close(name, t->name, m->weights + t->offset, ref_get(ref, "after.", t->name), TOL_AFTER);
+        check_close(name, t->name, m->weights + t->offset, ref_get(ref, "after.", t->name),
+                    TOL_AFTER);
     }
     report(name, "parameters after AdamW");
 }
@@ -253,23 +265,39 @@ static void check_case(const char *name) {
     io_bytes_free(&ref.file);
 }
 
-static void test_head_untied_post(void) { check_case("head_untied_post"); }
-static void test_head_tied_pre(void) { check_case("head_tied_pre"); }
-static void test_layer_untied_pre(void) { check_case("layer_untied_pre"); }
-static void test_layer_tied_post(void) { check_case("layer_tied_post"); }
-static void test_model_untied_post(void) { check_case("model_untied_post"); }
-static void test_model_tied_pre(void) { check_case("model_tied_pre"); }
-static void test_layer_untied_fixed_post(void) { check_case("layer_untied_fixed_post"); }
-static void test_full_post(void) { check_case("full_post"); }
+static void test_head_untied_post(void) {
+    check_case("head_untied_post");
+}
+static void test_head_tied_pre(void) {
+    check_case("head_tied_pre");
+}
+static void test_layer_untied_pre(void) {
+    check_case("layer_untied_pre");
+}
+static void test_layer_tied_post(void) {
+    check_case("layer_tied_post");
+}
+static void test_model_untied_post(void) {
+    check_case("model_untied_post");
+}
+static void test_model_tied_pre(void) {
+    check_case("model_tied_pre");
+}
+static void test_layer_untied_fixed_post(void) {
+    check_case("layer_untied_fixed_post");
+}
+static void test_full_post(void) {
+    check_case("full_post");
+}
 
 const Test tests_parity[] = {
-    { "head_untied_post", test_head_untied_post, 0 },
-    { "head_tied_pre", test_head_tied_pre, 0 },
-    { "layer_untied_pre", test_layer_untied_pre, 0 },
-    { "layer_tied_post", test_layer_tied_post, 0 },
-    { "model_untied_post", test_model_untied_post, 0 },
-    { "model_tied_pre", test_model_tied_pre, 0 },
-    { "layer_untied_fixed_post", test_layer_untied_fixed_post, 0 },
-    { "full_post", test_full_post, 0 },
-    { 0 },
+    {"head_untied_post", test_head_untied_post, 0},
+    {"head_tied_pre", test_head_tied_pre, 0},
+    {"layer_untied_pre", test_layer_untied_pre, 0},
+    {"layer_tied_post", test_layer_tied_post, 0},
+    {"model_untied_post", test_model_untied_post, 0},
+    {"model_tied_pre", test_model_tied_pre, 0},
+    {"layer_untied_fixed_post", test_layer_untied_fixed_post, 0},
+    {"full_post", test_full_post, 0},
+    {0},
 };
