@@ -213,6 +213,26 @@ expect "exit status $status, wanted 143" [ "$status" -eq 143 ]
 expect_err "interrupted"
 }
 
+# Interrupted while it prepares text: the temporary folder goes.
+begin interrupted_eval && {
+need checkpoint
+for i in $(seq 60); do cat "$shared"/train-*.txt; done >big.txt
+mkdir temp
+TMPDIR=$PWD/temp "$linformer" eval "$checkpoint" big.txt >out 2>err &
+pid=$!
+for i in $(seq 600); do
+    [ -z "$(ls temp)" ] || break
+    sleep 0.05
+done
+expect "no temporary folder" [ -n "$(ls temp)" ]
+kill -TERM $pid
+wait $pid
+status=$?
+expect_status 143
+expect_err "interrupted"
+expect "left behind: $(ls temp)" [ -z "$(ls temp)" ]
+}
+
 begin interrupted_pretrain && {
 need checkpoint
 "$linformer" pretrain "$small" $text $places run=stopped train.steps=100000 >out 2>err &
