@@ -53,7 +53,7 @@ $(eval $(call use_library,XXHASH,libxxhash,libxxhash-dev))
 OMP ?= $(shell d=$$(mktemp -d) && echo 'int main(void){return 0;}' >$$d/a.c && \
 	$(CC) -fopenmp $$d/a.c -o $$d/a 2>/dev/null && echo -fopenmp; rm -rf $$d)
 OMP := $(OMP)
-OMP_FLAGS := $(or $(OMP),-Wno-unknown-pragmas) -fopenmp-simd -Wno-pass-failed
+OMP_FLAGS := $(or $(OMP),-Wno-unknown-pragmas) -fopenmp-simd $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),-Wno-pass-failed)
 endif
 
 # Objects of other flags live in a folder of their own: changing a flag never mixes objects.  WERROR changes none.

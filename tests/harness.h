@@ -55,7 +55,8 @@ static inline bool test_close(double a, double b, double tol) {
 }
 
 /* Records a failure when cond is false, and goes on.  Value: cond, so that `if (CHECK(p != NULL))` works. */
-#define CHECK(cond) ((cond) ? true : (test_fail(__FILE__, __LINE__, "%s", #cond), false))
+#define CHECK(cond) test_check((cond), #cond, __FILE__, __LINE__)
+bool test_check(bool ok, const char *text, const char *file, int line);
 
 /* As CHECK, but ends the test: for what the rest of the test cannot do without. */
 #define REQUIRE(cond) ((cond) ? (void)0 : (test_fail(__FILE__, __LINE__, "%s", #cond), test_end()))

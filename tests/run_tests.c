@@ -117,6 +117,11 @@ static void remove_tree(const char *path) {
     }
 }
 
+bool test_check(bool ok, const char *text, const char *file, int line) {
+    if (!ok) test_fail(file, line, "%s", text);
+    return ok;
+}
+
 bool test_check_close(double a, double b, double tol, const char *a_text, const char *b_text, const char *file,
                       int line) {
     if (test_close(a, b, tol)) return true;
