@@ -1,31 +1,33 @@
 #!/usr/bin/env python3
-"""Writes tests/refs/*.ref: what an independent PyTorch model, in double precision, says about tiny two-layer encoders.
+"""Writes tests/refs/*.ref: what an independent PyTorch model, in double precision, says about tiny
+two-layer encoders.
 
     python3 scripts/make_refs.py [folder]          (needs torch and numpy; the tests need neither)
 
-The model here is written from the definition (DESIGN of the attention: feature projection first, then the sequence
-projection, biases included; one sequence at a time; no padding, no batching, autograd for every gradient) and shares no code
-and no order of operations with the C program.  tests/test_parity.c reads the files and compares.
+The model here is written from the definition (feature projection first, then the sequence
+projection, biases included; one sequence at a time, without padding; autograd for every gradient)
+and shares no code and no order of operations with the C program.  tests/test_parity.c reads the
+files and compares.
 
-Every file is one case:
+Every file is one case, little-endian and without padding:
 
     offset 0   8 bytes  "LFREF001"
-    then records up to the end of the file, all little-endian and without padding:
+    then records up to the end of the file:
         u32 length of the name, the name (no NUL)
         u32 type: 0 float64, 1 float32, 2 uint32
         u32 rows, u32 cols
         rows * cols elements, row-major
 
-    config          uint32  n, layers, width, heads, ffn, vocab, scope (0 head, 1 layer, 2 model), tie_kv, fixed projection,
-                            full attention, pre-norm, then k of every layer
-    adamw           float64 lr, beta1, beta2, eps, weight decay, number of steps
+    config       uint32   n, layers, width, heads, ffn, vocab, scope (0 head, 1 layer, 2 model),
+                          tie_kv, fixed projection, full attention, pre-norm, then k of every layer
+    adamw        float64  lr, beta1, beta2, eps, weight decay, number of steps (some cases)
     ids, start, masked_rows, labels    uint32, as in include/batch.h
-    param.NAME      float32 parameters (drawn as float32, so that both builds start from the same numbers)
-    act.NAME        float64 intermediates (some cases)
-    hidden          float64 (total, width)
-    loss            float64 mean over the masked rows of the cross-entropy in nats
-    grad.NAME       float64 gradient of that mean; absent for frozen tensors
-    after.NAME      float64 parameters after the AdamW steps (each on the same batch; some cases)
+    param.NAME   float32  parameters, drawn as float32 so that both builds start from the same
+    act.NAME     float64  intermediates (some cases)
+    hidden       float64  (total, width)
+    loss         float64  mean over the masked rows of the cross-entropy in nats
+    grad.NAME    float64  gradient of that mean; absent for frozen tensors
+    after.NAME   float64  parameters after the AdamW steps, each on the same batch (some cases)
 """
 
 import math
@@ -61,7 +63,8 @@ class Case:
     """Parameters by name, and which of E and F each layer and head uses."""
 
     def __init__(self, name, seed):
-        (self.scope, self.tie, self.k, self.fixed, self.full, self.pre, self.keep_acts, self.steps) = CASES[name]
+        (self.scope, self.tie, self.k, self.fixed, self.full, self.pre, self.keep_acts,
+         self.steps) = CASES[name]
         self.rng = np.random.default_rng(seed)
         self.p = {}
         self.matrices = set()
@@ -187,7 +190,8 @@ def encode(case, ids, acts):
 def forward(case):
     acts = {}
     ids = torch.tensor(case.ids)
-    hidden = torch.cat([encode(case, ids[a:b], acts) for a, b in zip(case.start[:-1], case.start[1:])])
+    ends = zip(case.start[:-1], case.start[1:])
+    hidden = torch.cat([encode(case, ids[a:b], acts) for a, b in ends])
     p = case.p
     h = gelu(hidden[torch.tensor(case.rows)] @ p["head_w"].T + p["head_b"])
     logits = layer_norm(h, p["head_ln_w"], p["head_ln_b"]) @ p["token"].T + p["head_bias"]
@@ -207,7 +211,8 @@ class Writer:
         a = np.atleast_1d(np.asarray(values)).astype(dtype)
         rows, cols = (a.shape[0], 1) if a.ndim == 1 else a.shape
         text = name.encode()
-        self.file.write(struct.pack("<I", len(text)) + text + struct.pack("<III", self.TYPES[a.dtype], rows, cols))
+        self.file.write(struct.pack("<I", len(text)) + text)
+        self.file.write(struct.pack("<III", self.TYPES[a.dtype], rows, cols))
         self.file.write(a.tobytes())
 
 
@@ -216,10 +221,13 @@ def write_case(name, seed, path):
     for key, tensor in case.p.items():
         tensor.requires_grad_(key not in case.frozen)
     w = Writer(path)
-    w.put("config", [N, LAYERS, C, H, FF, V, ["head", "layer", "model"].index(case.scope), case.tie, case.fixed, case.full,
-                     case.pre] + case.k, "<u4")
-    for key, values in ("ids", case.ids), ("start", case.start), ("masked_rows", case.rows), ("labels", case.labels):
-        w.put(key, values, "<u4")
+    scope = ["head", "layer", "model"].index(case.scope)
+    flags = [case.tie, case.fixed, case.full, case.pre]
+    w.put("config", [N, LAYERS, C, H, FF, V, scope] + flags + case.k, "<u4")
+    w.put("ids", case.ids, "<u4")
+    w.put("start", case.start, "<u4")
+    w.put("masked_rows", case.rows, "<u4")
+    w.put("labels", case.labels, "<u4")
     for key, tensor in case.p.items():
         w.put("param." + key, tensor.detach().numpy(), "<f4")
 
@@ -244,8 +252,9 @@ def write_adamw(w, case):
     w.put("adamw", [a["lr"], *a["betas"], a["eps"], a["weight_decay"], a["steps"]], "<f8")
     decayed = [t for key, t in case.p.items() if key in case.matrices and key not in case.frozen]
     plain = [t for key, t in case.p.items() if key not in case.matrices]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": a["weight_decay"]},
-                                   {"params": plain, "weight_decay": 0.0}], lr=a["lr"], betas=a["betas"], eps=a["eps"])
+    groups = [{"params": decayed, "weight_decay": a["weight_decay"]},
+              {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=a["lr"], betas=a["betas"], eps=a["eps"])
     for _ in range(a["steps"]):
         optimizer.zero_grad()
         forward(case)[0].backward()
@@ -255,7 +264,8 @@ def write_adamw(w, case):
 
 
 def main():
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "tests", "refs")
+    here = os.path.dirname(os.path.abspath(__file__))
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "tests", "refs")
     os.makedirs(folder, exist_ok=True)
     for i, name in enumerate(CASES):
         write_case(name, 2000 + i, os.path.join(folder, name + ".ref"))
