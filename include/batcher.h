@@ -1,5 +1,6 @@
-/* Sequences of a data set in shuffled order: which ones make up an update is a pure function of (seed, sample number), so a
- * cursor is one number and resuming seeks instead of reading everything again. */
+/* Sequences of a data set in shuffled order: which ones make up an update is a pure function of
+ * (seed, sample number), so a cursor is one number and resuming seeks instead of reading everything
+ * again. */
 #ifndef BATCHER_H
 #define BATCHER_H
 
@@ -14,9 +15,10 @@
 typedef struct Dataset
     Dataset; /* the packed sequences of one part (train or held-out) over mapped token shards */
 
-/* Packs full lines (sentences or paragraphs) of consecutive text into sequences of at most n tokens, one `<s>` first; a line
- * longer than n-1 is split; document ends are `</s>` and do not end a sequence.  Every token of the shards is in exactly
- * one sequence.  Fails if vocab or tokenizer hash differ, or there is no sequence. */
+/* Packs full lines (sentences or paragraphs) of consecutive text into sequences of at most n
+ * tokens, one `<s>` first; a line longer than n-1 is split; document ends are `</s>` and do not end
+ * a sequence.  Every token of the shards is in exactly one sequence.  Fails if vocab or tokenizer
+ * hash differ, or there is no sequence. */
 bool dataset_open(Dataset **out, const ManifestPart *part, const Manifest *manifest, size_t n,
                   Err *err);
 void dataset_close(Dataset *dataset);
@@ -36,24 +38,25 @@ typedef struct BatchPlan {
 /* Pieces that one sequence of n tokens can fall into. */
 size_t batch_pieces(size_t n, size_t piece);
 
-/* Arrays of a Batch for up to `sequences` sequences of up to n tokens, in pieces of any length; one allocation, batch_destroy frees. */
+/* Arrays of a Batch for up to `sequences` sequences of up to n tokens, in pieces of any length; one
+ * allocation, batch_destroy frees. */
 bool batch_create(Batch *out, size_t sequences, size_t n, Err *err);
 void batch_destroy(Batch *batch);
 
-/* Fills batch with samples first..first+count-1 of the endless shuffled stream: sample s is sequence perm_e(s mod S) of epoch
- * e = s div S, S = dataset_sequences.  Masks (mlm_mask) and dropout keys are functions of (seed, epoch, sequence).
- * Returns the masked count (also in batch). */
+/* Fills batch with samples first..first+count-1 of the endless shuffled stream: sample s is
+ * sequence perm_e(s mod S) of epoch e = s div S, S = dataset_sequences.  Masks (mlm_mask) and
+ * dropout keys are functions of (seed, epoch, sequence). Returns the masked count (also in batch). */
 size_t batch_fill_train(Batch *batch, const Dataset *dataset, const BatchPlan *plan, uint64_t first,
                         size_t count);
 
-/* Real tokens and masked tokens of samples first..first+count-1 without filling a batch: the divisor of the update's loss
- * and the tokens it consumes. */
+/* Real tokens and masked tokens of samples first..first+count-1 without filling a batch: the
+ * divisor of the update's loss and the tokens it consumes. */
 void batch_count(size_t *tokens, size_t *masked, const Dataset *dataset, const BatchPlan *plan,
                  uint64_t first, size_t count);
 
-/* Fills batch with sequences first, first+stride, ... (count of them, ended by the data set's end) in text order, with masks that
- * depend on the sequence alone (fixed across runs: two models are compared on the same questions).  stride > 1 spreads a
- * sample over the whole text. */
+/* Fills batch with sequences first, first+stride, ... (count of them, ended by the data set's end)
+ * in text order, with masks that depend on the sequence alone (fixed across runs: two models are
+ * compared on the same questions).  stride > 1 spreads a sample over the whole text. */
 size_t batch_fill_eval(Batch *batch, const Dataset *dataset, const BatchPlan *plan, size_t first,
                        size_t stride, size_t count);
 

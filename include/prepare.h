@@ -49,9 +49,10 @@ typedef struct Manifest {
 bool manifest_load(Manifest *out, const char *folder, Err *err);
 void manifest_free(Manifest *manifest); /* accepts a zeroed Manifest */
 
-/* Prepares what is missing or stale (text file's size, modification time or hash, tokenizer hash, or program format version
- * changed), on config->train.threads threads, streaming; trains nothing.  Atomic per shard; the manifest is written last.
- * The tokens do not depend on the number of threads.  A file that is both training and held-out text is refused. */
+/* Prepares what is missing or stale (text file's size, modification time or hash, tokenizer hash,
+ * or program format version changed), on config->train.threads threads, streaming; trains nothing.
+ * Atomic per shard; the manifest is written last. The tokens do not depend on the number of
+ * threads.  A file that is both training and held-out text is refused. */
 bool prepare_run(const Config *config, Err *err);
 
 /* True if the tokens of config are complete and current; a reason otherwise. */

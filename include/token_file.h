@@ -44,8 +44,9 @@ typedef struct TokenFile {
     uint64_t payload_hash;
 } TokenFile;
 
-/* Checks magic, version, sizes against the file size and the header's checksum; the payload's checksum is only checked by
- * token_file_verify (it reads everything).  path must outlive the TokenFile. */
+/* Checks magic, version, sizes against the file size and the header's checksum; the payload's
+ * checksum is only checked by token_file_verify (it reads everything).  path must outlive the
+ * TokenFile. */
 bool token_file_open(TokenFile *out, const char *path, Err *err);
 void token_file_close(TokenFile *file); /* accepts a zeroed TokenFile */
 
@@ -53,8 +54,8 @@ void token_file_close(TokenFile *file); /* accepts a zeroed TokenFile */
 bool token_file_open_memory(TokenFile *out, const void *data, size_t size, const char *name,
                             Err *err);
 
-/* The whole byte table: checksum, every id below vocab and no special but `</s>` and `<unk>`, line lengths.  What passes can
- * be read without further checks. */
+/* The whole byte table: checksum, every id below vocab and no special but `</s>` and `<unk>`, line
+ * lengths.  What passes can be read without further checks. */
 bool token_file_verify(const TokenFile *file, Err *err);
 
 /* Ids first..first+count-1 into ids. */
@@ -79,7 +80,8 @@ void token_writer_line(TokenWriter *writer, const uint32_t *ids, size_t count);
 /* Stores `</s>`; false if the document had no token, in which case nothing is stored. */
 bool token_writer_document_end(TokenWriter *writer);
 
-/* Puts the file in its place and frees the writer, also on failure. The last document must have been ended. */
+/* Puts the file in its place and frees the writer, also on failure. The last document must have
+ * been ended. */
 bool token_writer_commit(TokenWriter *writer, Err *err);
 void token_writer_abort(TokenWriter *writer); /* accepts NULL */
 

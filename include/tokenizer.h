@@ -1,6 +1,6 @@
 /* sentencepiece behind a C interface (src/data/tokenizer_spm.cc is the only C++ in the tree).
- * Special pieces, all control symbols, so that no raw text can produce them: `<s>` 0, `<pad>` 1, `</s>` 2, `<unk>` 3,
- * `<mask>` 4.  Byte fallback is on.  A model with other ids is refused. */
+ * Special pieces, all control symbols, so that no raw text can produce them: `<s>` 0, `<pad>` 1,
+ * `</s>` 2, `<unk>` 3, `<mask>` 4.  Byte fallback is on.  A model with other ids is refused. */
 #ifndef TOKENIZER_H
 #define TOKENIZER_H
 
@@ -23,7 +23,8 @@ enum {
 
 typedef struct Tokenizer Tokenizer;
 
-/* From a .model file, or from its bytes (a checkpoint carries them).  The five special ids are checked. */
+/* From a .model file, or from its bytes (a checkpoint carries them).  The five special ids are
+ * checked. */
 bool tokenizer_load(Tokenizer **out, const char *path, Err *err);
 bool tokenizer_load_bytes(Tokenizer **out, const void *data, size_t size, const char *name,
                           Err *err);
@@ -34,14 +35,15 @@ uint64_t tokenizer_hash(const Tokenizer *tokenizer);     /* io_hash of the model
 Bytes tokenizer_bytes(const Tokenizer *tokenizer);       /* the model file's bytes; borrowed */
 const char *tokenizer_normalizer(const Tokenizer *tokenizer);
 
-/* Ids of `size` bytes of UTF-8 text, no specials added, into a growing buffer owned by the caller (*ids realloc'd,
- * *capacity updated; zero-initialise both).  Thread-safe for concurrent calls. */
+/* Ids of `size` bytes of UTF-8 text, no specials added, into a growing buffer owned by the caller
+ * (*ids realloc'd, *capacity updated; zero-initialise both).  Thread-safe for concurrent calls. */
 bool tokenizer_encode(const Tokenizer *tokenizer, uint32_t **ids, size_t *count, size_t *capacity,
                       const char *text, size_t size, Err *err);
 
-/* The same for much text, a thread at a time with a cache of its own: the tokens of frequent words are remembered where that
- * cannot change the result, which is BPE with the normalisation of models trained here.  (Unigram sums scores in float over
- * the whole line, so where two segmentations of a word tie, the words before it decide.)  cache may be NULL. */
+/* The same for much text, a thread at a time with a cache of its own: the tokens of frequent words
+ * are remembered where that cannot change the result, which is BPE with the normalisation of models
+ * trained here.  (Unigram sums scores in float over the whole line, so where two segmentations of a
+ * word tie, the words before it decide.)  cache may be NULL. */
 typedef struct TokenizerCache TokenizerCache;
 TokenizerCache *
 tokenizer_cache_create(const Tokenizer *tokenizer);  /* NULL where it would be of no use */
@@ -56,8 +58,9 @@ char *tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t c
 /* The piece itself, e.g. "\xe2\x96\x81the"; borrowed until destroy. */
 const char *tokenizer_piece(const Tokenizer *tokenizer, uint32_t id);
 
-/* Trains the model named in config->tokenizer on a bounded, seeded sample of lines from config->data.train and writes it
- * atomically.  Long lines are split first, so none is skipped. Shows progress. */
+/* Trains the model named in config->tokenizer on a bounded, seeded sample of lines from
+ * config->data.train and writes it atomically.  Long lines are split first, so none is skipped.
+ * Shows progress. */
 bool tokenizer_train(const Config *config, Err *err);
 
 #endif

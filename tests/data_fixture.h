@@ -9,13 +9,16 @@
 
 enum { DATA_FIXTURE_VOCAB = 420 };
 
-/* Sentences of made-up words, a line each, a blank line after every few; malloc'd, a function of key and size. */
+/* Sentences of made-up words, a line each, a blank line after every few; malloc'd, a function of
+ * key and size. */
 char *data_fixture_text(uint64_t key, size_t size);
 
-/* Writes a file of the test's temporary folder; ends the test on failure.  Returns its path (malloc'd). */
+/* Writes a file of the test's temporary folder; ends the test on failure.  Returns its path
+ * (malloc'd). */
 char *data_fixture_write(const char *name, const void *data, size_t size);
 
-/* A configuration over the temporary folder: tokenizer spm.model (not trained yet), tokens in tokens/, one thread. */
+/* A configuration over the temporary folder: tokenizer spm.model (not trained yet), tokens in
+ * tokens/, one thread. */
 void data_fixture_config(Config *out);
 
 /* Appends a text shard to config->data.train or valid. */

@@ -11,8 +11,9 @@
 
 enum { VOCAB = 300, HASH = 77, MAX_SHARDS = 4 };
 
-/* Token shards written from given line lengths, and a manifest part that names them.  Token i of all shards (document ends not
- * counted) is id 5 + i mod (VOCAB - 5), so that its place can be told. */
+/* Token shards written from given line lengths, and a manifest part that names them.  Token i of
+ * all shards (document ends not counted) is id 5 + i mod (VOCAB - 5), so that its place can be
+ * told. */
 typedef struct Shards {
     Manifest manifest;
     ManifestShard items[MAX_SHARDS];
@@ -113,9 +114,9 @@ static void unmask(Batch *b) {
 
 static void test_packing_by_hand(void) {
     static const size_t lengths[] = {2, 3, 3, 2, 0, 4, 12, 1, 0, 5};
-    /* n = 6 leaves 5 tokens beside `<s>`.  The lines with their `</s>`: 2, 3, 3, 3, 4, 12, 2, 6.  So: the 2 and a 3 | 3 | 3 |
-     * 4 and 1 of the 12, which fits nowhere whole | 5 of it | 5 of it | its last, the 2, and 2 of the 6, too long as well |
-     * the other 4 */
+    /* n = 6 leaves 5 tokens beside `<s>`.  The lines with their `</s>`: 2, 3, 3, 3, 4, 12, 2, 6.
+     * So: the 2 and a 3 | 3 | 3 | 4 and 1 of the 12, which fits nowhere whole | 5 of it | 5 of it |
+     * its last, the 2, and 2 of the 6, too long as well | the other 4 */
     static const size_t expected[] = {5, 3, 3, 5, 5, 5, 5, 4};
     Shards s = {0};
     add_shard(&s, lengths, sizeof lengths / sizeof *lengths);
@@ -130,7 +131,8 @@ static void test_packing_by_hand(void) {
     shards_free(&s);
 }
 
-/* Every token of the shards is in exactly one sequence, in order, whatever n; no line that fits is split. */
+/* Every token of the shards is in exactly one sequence, in order, whatever n; no line that fits is
+ * split. */
 static void test_every_token_once(void) {
     static const size_t ns[] = {2, 3, 7, 16, 64, 500, 5000};
     Shards s = {0};
@@ -347,6 +349,6 @@ const Test tests_batcher[] = {{"packing_by_hand", test_packing_by_hand, 0},
                               {"packing_is_dense", test_packing_is_dense, 0},
                               {"epochs", test_epochs, 0},
                               {"eval_stride", test_eval_stride, 0},
-    {"masks_change", test_masks_change, 0},
+                              {"masks_change", test_masks_change, 0},
                               {"refused", test_refused, 0},
                               {0}};

@@ -16,7 +16,8 @@ static void fill(uint32_t *ids, size_t length) {
     ids[0] = TOKEN_BOS;
 }
 
-/* A count of n trials of probability p is within 3 standard deviations (what is left is 0.3%, and the seed is fixed). */
+/* A count of n trials of probability p is within 3 standard deviations (what is left is 0.3%, and
+ * the seed is fixed). */
 static bool binomial(double found, double n, double p) {
     return fabs(found - n * p) <= 3 * sqrt(n * p * (1 - p));
 }

@@ -10,7 +10,8 @@
 enum { HASH = 0x1234 };
 static const char GOLDEN[] = "tests/golden/tokens-v1.tok";
 
-/* Writes lines of 1 to 40 random ids, a document every few lines; the ids and lengths stored go to the arrays. */
+/* Writes lines of 1 to 40 random ids, a document every few lines; the ids and lengths stored go to
+ * the arrays. */
 typedef struct Written {
     uint32_t *ids, *lengths;
     size_t count, lines, documents;
@@ -230,7 +231,8 @@ static void test_write_faults(void) {
     CHECK(!io_is_file(path));
 }
 
-/* Written by version 1, and to be read for ever: "ids 5 6 7 </s>", "8 9", "10 <unk> </s>" with vocabulary 300. */
+/* Written by version 1, and to be read for ever: "ids 5 6 7 </s>", "8 9", "10 <unk> </s>" with
+ * vocabulary 300. */
 static void test_golden(void) {
     static const uint32_t ids[] = {5, 6, 7, TOKEN_EOS, 8, 9, 10, TOKEN_UNK, TOKEN_EOS},
                           lengths[] = {4, 2, 3};

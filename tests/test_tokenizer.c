@@ -236,7 +236,8 @@ static void test_refused_models(void) {
     data_fixture_free(&config);
 }
 
-/* Damage anywhere is refused or harmless; the map of characters is where a jump could leave the file. */
+/* Damage anywhere is refused or harmless; the map of characters is where a jump could leave the
+ * file. */
 static void test_damaged_models(void) {
     enum { ROUNDS = 200 };
     Config config;
@@ -376,7 +377,8 @@ static size_t put_utf8(char *out, uint32_t c) {
     return n;
 }
 
-/* The cache gives what plain encoding gives, on words and on every character before, behind and between spaces. */
+/* The cache gives what plain encoding gives, on words and on every character before, behind and
+ * between spaces. */
 static void test_cache(void) {
     enum { SIZE = 1 << 18 };
     Config config;

@@ -37,7 +37,8 @@ static bool pack_file(Dataset *d, const TokenFile *file, uint64_t base, size_t r
     uint64_t position = base, first = base; /* of the next line and of the sequence being filled */
     for (size_t l = 0; l < file->lines; l++) {
         size_t length = token_file_line_length(file, l);
-        /* a line that fits a sequence of its own is not split; a longer one must be, and so fills this sequence first */
+        /* a line that fits a sequence of its own is not split; a longer one must be, and so fills
+         * this sequence first */
         if (length <= room && position - first + length > room) {
             if (!push_start(d, first, err)) return false;
             first = position;
@@ -190,8 +191,9 @@ static void batch_end_sequence(Batch *batch, size_t T, uint64_t seq_key) {
     batch->start[++batch->B] = batch->total;
 }
 
-/* Appends a sequence, masked by mask_key and cut into pieces of at most `piece` tokens (0: whole).  The masks are
- * those of the whole sequence; the pieces are sequences of their own, whose positions begin at 0. */
+/* Appends a sequence, masked by mask_key and cut into pieces of at most `piece` tokens (0: whole).
+ * The masks are those of the whole sequence; the pieces are sequences of their own, whose positions
+ * begin at 0. */
 static void batch_add(Batch *batch, const Dataset *d, size_t sequence, const BatchPlan *plan,
                       uint64_t mask_key, uint64_t seq_key, size_t piece) {
     uint32_t *ids = batch->ids + batch->total, *rows = batch->masked_rows + batch->masked;

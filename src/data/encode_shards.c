@@ -167,7 +167,7 @@ static bool encode_block(Block *b, const Tokenizer *tokenizer, Err *err) {
             b->id_capacity = wanted;
         }
         for (size_t i = 0; i < count; i++) b->unknown += b->line_ids[i] == TOKEN_UNK;
-        memcpy(b->ids + b->id_count, b->line_ids, count * sizeof *b->ids);
+        if (count > 0) memcpy(b->ids + b->id_count, b->line_ids, count * sizeof *b->ids);
         b->id_count += count;
         b->sizes[l] = (uint32_t)count;
     }

@@ -9,10 +9,11 @@
 #include "prepare.h"
 #include "tokenizer.h"
 
-/* Reads items[i]->text_path and writes items[i]->path, for all i, and fills in the rest of each item.  Text is read and
- * tokens are written in the shards' order by one thread at a time, in blocks that any thread encodes in between: one large shard
- * keeps all threads busy, the output does not depend on their number, and memory is one block a thread.
- * On failure some shards may have been written. */
+/* Reads items[i]->text_path and writes items[i]->path, for all i, and fills in the rest of each
+ * item.  Text is read and tokens are written in the shards' order by one thread at a time, in
+ * blocks that any thread encodes in between: one large shard keeps all threads busy, the output
+ * does not depend on their number, and memory is one block a thread. On failure some shards may
+ * have been written. */
 bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *tokenizer,
                    size_t threads, Err *err);
 

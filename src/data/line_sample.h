@@ -1,5 +1,6 @@
-/* A random sample of lines of bounded size, in one pass: every line gets a random number from its place in the text, and
- * the lines with the smallest numbers are kept.  Which lines those are is a function of (seed, text, size). */
+/* A random sample of lines of bounded size, in one pass: every line gets a random number from its
+ * place in the text, and the lines with the smallest numbers are kept.  Which lines those are is a
+ * function of (seed, text, size). */
 #ifndef LINE_SAMPLE_H
 #define LINE_SAMPLE_H
 

@@ -201,7 +201,8 @@ static void read_totals(TextTotals *out, Reader *r, const cJSON *object) {
 
 static void read_shard(ManifestShard *out, Reader *r, const cJSON *object) {
     const char *file = read_string(r, object, "tokens_file");
-    /* what the manifest lists is also deleted when its text is dropped, so the name must be one of ours */
+    /* what the manifest lists is also deleted when its text is dropped, so the name must be one of
+     * ours */
     if (strchr(file, '/') || !name_ends_with(file, TOKENS_ENDING)) {
         fault(r, "tokens_file", "wanted a name without a folder, ending in \"" TOKENS_ENDING "\"");
     }

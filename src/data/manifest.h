@@ -1,12 +1,12 @@
 /* manifest.json: what a tokens folder holds and what it was made of.  JSON, written by manifest_save:
- *   {"format": "linformer tokens", "version": 1, "tokenizer_hash": "<hex>", "vocab": n, "normalizer": "nmt_nfkc",
- *    "data_hash": "<hex>", "train": PART, "valid": PART}
+ *   {"format": "linformer tokens", "version": 1, "tokenizer_hash": "<hex>", "vocab": n,
+ *    "normalizer": "nmt_nfkc", "data_hash": "<hex>", "train": PART, "valid": PART}
  *   PART:  {"unigram_entropy": nats, TOTALS, "shards": [SHARD, ...]}
- *   SHARD: {"tokens_file": name in the folder, "text_path", "text_size", "text_mtime_ns": "<decimal>", "text_hash": "<hex>",
- *           "payload_hash": "<hex>", TOTALS}
+ *   SHARD: {"tokens_file": name in the folder, "text_path", "text_size",
+ *           "text_mtime_ns": "<decimal>", "text_hash": "<hex>", "payload_hash": "<hex>", TOTALS}
  *   TOTALS: the members of TextTotals, whole numbers
- * 64-bit numbers that JSON readers would round are strings.  A change of the preparation that gives other tokens raises
- * the version, so that older folders count as stale. */
+ * 64-bit numbers that JSON readers would round are strings.  A change of the preparation that gives
+ * other tokens raises the version, so that older folders count as stale. */
 #ifndef MANIFEST_H
 #define MANIFEST_H
 

@@ -17,8 +17,8 @@
 
 /* ---- the parts as the config wants them */
 
-/* The token shard's name: the text's own name, for people, and a hash of its path, because two folders may hold the same
- * name. */
+/* The token shard's name: the text's own name, for people, and a hash of its path, because two
+ * folders may hold the same name. */
 static char *token_path(const char *folder, const char *text_path) {
     const char *slash = strrchr(text_path, '/');
     const char *name = slash ? slash + 1 : text_path;
@@ -29,7 +29,8 @@ static char *token_path(const char *folder, const char *text_path) {
     return path_in(folder, file);
 }
 
-/* hint: where it is, most likely; lists mostly keep their order, and there may be many thousands of shards */
+/* hint: where it is, most likely; lists mostly keep their order, and there may be many thousands of
+ * shards */
 static const ManifestShard *find_text(const ManifestPart *part, const char *text_path,
                                       size_t hint) {
     if (hint < part->shard_count && strcmp(part->shards[hint].text_path, text_path) == 0)

@@ -1,6 +1,7 @@
-/* The bytes of a text shard, decompressed as they are read (the only user of zlib and zstd).
- * The end of the name decides: .gz gzip (any number of members), .zst zstd (any number of frames), anything else plain.
- * The content must agree: a compressed file under a plain name, or the reverse, is an error. */
+/* The bytes of a text shard, decompressed as they are read (the only user of zlib and zstd). The
+ * end of the name decides: .gz gzip (any number of members), .zst zstd (any number of frames),
+ * anything else plain. The content must agree: a compressed file under a plain name, or the
+ * reverse, is an error. */
 #ifndef SHARDS_H
 #define SHARDS_H
 
@@ -15,7 +16,8 @@ typedef struct ByteStream ByteStream;
 /* Opens a regular file; messages begin with its path. */
 bool byte_stream_open(ByteStream **out, const char *path, Err *err);
 
-/* The same from memory, which must outlive the stream; `name` decides the kind and is used in messages. */
+/* The same from memory, which must outlive the stream; `name` decides the kind and is used in
+ * messages. */
 bool byte_stream_open_memory(ByteStream **out, const void *data, size_t size, const char *name,
                              Err *err);
 

@@ -50,7 +50,8 @@ static bool read_field(Field *out, Cursor *c) {
     return true;
 }
 
-/* A space inside a piece (sentencepiece writes U+2581 for it) makes the words around it one unit of the encoder. */
+/* A space inside a piece (sentencepiece writes U+2581 for it) makes the words around it one unit of
+ * the encoder. */
 static bool piece_crosses_space(const unsigned char *piece, size_t size) {
     for (size_t i = 1; i + 3 <= size; i++) {
         if (memcmp(piece + i, "\xE2\x96\x81", 3) == 0) return true;
@@ -83,9 +84,10 @@ static bool read_trainer(SpmModel *model, Cursor c) {
     return true;
 }
 
-/* The character map: u32 LE bytes of the trie, a double-array trie of u32 LE units (as darts-clone builds them), then
- * replacement texts, each ended by a NUL.  In a unit, bit 31 marks a value, bit 8 that a value hangs below, and bits 9..30
- * give the offset by which its children's positions are reached with exclusive or. */
+/* The character map: u32 LE bytes of the trie, a double-array trie of u32 LE units (as darts-clone
+ * builds them), then replacement texts, each ended by a NUL.  In a unit, bit 31 marks a value, bit
+ * 8 that a value hangs below, and bits 9..30 give the offset by which its children's positions are
+ * reached with exclusive or. */
 static const char *check_character_map(const unsigned char *data, size_t size) {
     if (size == 0) return NULL; /* no replacements at all: the identity */
     if (size < 5) return "its character map is cut off";

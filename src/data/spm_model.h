@@ -1,6 +1,6 @@
-/* What sentencepiece's C++ interface does not tell about a .model file: its normaliser, and whether the file is whole.
- * The file is a protocol buffer (ModelProto of sentencepiece_model.proto): field 1 a piece, repeated; 2 the trainer's
- * settings; 3 the normaliser's. */
+/* What sentencepiece's C++ interface does not tell about a .model file: its normaliser, and whether
+ * the file is whole. The file is a protocol buffer (ModelProto of sentencepiece_model.proto): field
+ * 1 a piece, repeated; 2 the trainer's settings; 3 the normaliser's. */
 #ifndef SPM_MODEL_H
 #define SPM_MODEL_H
 
@@ -20,8 +20,9 @@ typedef struct SpmModel {
     bool has_user_symbols;
 } SpmModel;
 
-/* Fails (ERR_FAILED) unless data is a complete model: every field whole, as many pieces as the trainer's settings say, and a
- * character map whose every jump stays inside it (sentencepiece itself does not check that). */
+/* Fails (ERR_FAILED) unless data is a complete model: every field whole, as many pieces as the
+ * trainer's settings say, and a character map whose every jump stays inside it (sentencepiece
+ * itself does not check that). */
 bool spm_model_read(SpmModel *out, const unsigned char *data, size_t size, Err *err);
 
 #endif

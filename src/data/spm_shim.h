@@ -13,9 +13,10 @@ enum {
     SPM_LINE_LIMIT = 1 << 16
 }; /* bytes; the trainer skips longer lines, so callers split them first */
 
-/* The normalisation of models trained here: sentencepiece's default, as in XLNet, T5 and XLM-R.  NFKC, with control
- * characters dropped and every kind of space made one; text does not survive it byte for byte ("..." for an ellipsis, ASCII for
- * full-width digits), but no two spellings of a character compete for the vocabulary. */
+/* The normalisation of models trained here: sentencepiece's default, as in XLNet, T5 and XLM-R.
+ * NFKC, with control characters dropped and every kind of space made one; text does not survive it
+ * byte for byte ("..." for an ellipsis, ASCII for full-width digits), but no two spellings of a
+ * character compete for the vocabulary. */
 #define SPM_NORMALIZER "nmt_nfkc"
 
 typedef struct SpmTrainSpec {

@@ -156,7 +156,8 @@ static Cut end_line(TextReader *r) {
     return cut;
 }
 
-/* Bytes of the character at p that are cleaned as one, and by what: 0 means that more input must come first. */
+/* Bytes of the character at p that are cleaned as one, and by what: 0 means that more input must
+ * come first. */
 static size_t classify(bool *is_space, bool *is_dropped, const unsigned char *p, size_t left,
                        bool last) {
     unsigned char c = p[0];
@@ -285,8 +286,9 @@ static long escaped_unit(const char *p, size_t left) {
     return value;
 }
 
-/* cJSON gives strings that end at a NUL and refuses half surrogates, which other programs write.  Both become U+0001, which
- * the cleaning drops and counts.  Between strings cJSON would take a NUL for a space. */
+/* cJSON gives strings that end at a NUL and refuses half surrogates, which other programs write.
+ * Both become U+0001, which the cleaning drops and counts.  Between strings cJSON would take a NUL
+ * for a space. */
 static void defuse_escapes(char *line, size_t size) {
     bool in_string = false;
     for (size_t i = 0; i < size; i++) {

@@ -1,4 +1,5 @@
-/* The only C++ here: sentencepiece behind include/tokenizer.h.  No exception leaves a function with C linkage. */
+/* The only C++ here: sentencepiece behind include/tokenizer.h.  No exception leaves a function with
+ * C linkage. */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -47,7 +48,8 @@ const char *const SPECIALS[TOKEN_SPECIALS] = {"<s>", "<pad>", "</s>", "<unk>", "
 const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD, for what is no text */
 const char SPACE[] = "\xE2\x96\x81";       /* U+2581, which stands for a space in pieces */
 
-/* sentencepiece puts its source file and line before what it says: "src/x.cc(12) [condition] message". */
+/* sentencepiece puts its source file and line before what it says: "src/x.cc(12) [condition]
+ * message". */
 std::string status_text(const spm::util::Status &status) {
     std::string text = status.ToString();
     size_t end = text.find("] ");

@@ -1,4 +1,5 @@
-/* UTF-8 as the Unicode standard defines it: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* UTF-8 as the Unicode standard defines it: no overlong forms, no surrogates, nothing above
+ * U+10FFFF. */
 #ifndef UTF8_H
 #define UTF8_H
 

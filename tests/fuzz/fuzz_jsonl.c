@@ -1,5 +1,5 @@
-/* Any bytes as JSON lines, and as the text of one document written as JSON by cJSON: that must come out as the same lines
- * as the bytes themselves, but for blank ones, which end no document here. */
+/* Any bytes as JSON lines, and as the text of one document written as JSON by cJSON: that must come
+ * out as the same lines as the bytes themselves, but for blank ones, which end no document here. */
 #include <cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static char *read_lines(size_t *documents, const void *data, size_t size, const 
     return out;
 }
 
-/* JSON without NULs, which cJSON cannot write, and without a byte order mark, which only files begin with. */
+/* JSON without NULs, which cJSON cannot write, and without a byte order mark, which only files
+ * begin with. */
 static void try_as_text(const uint8_t *data, size_t size) {
     size_t documents;
     char *text = malloc(size + 1);

@@ -1,4 +1,5 @@
-/* Any bytes as a text shard under each kind of name.  A reader gives clean lines or a message that names the file. */
+/* Any bytes as a text shard under each kind of name.  A reader gives clean lines or a message that
+ * names the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Token shards from memory: as they are, and with both checksums made right, so that the rules behind them are reached.  What
- * verifies can be read to the last id, and writing its lines again gives the same file. */
+/* Token shards from memory: as they are, and with both checksums made right, so that the rules
+ * behind them are reached.  What verifies can be read to the last id, and writing its lines again
+ * gives the same file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
