@@ -167,7 +167,7 @@ static void batch_allocate(Batch *out, size_t B, size_t total) {
     REQUIRE(out->start && out->ids && out->seq_key && out->masked_rows && out->labels);
 }
 
-void batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed) {
+void model_batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed) {
     size_t total = 0;
     for (size_t b = 0; b < B; b++) total += lengths[b];
     batch_allocate(out, B, total);
@@ -198,7 +198,7 @@ void batch_slice(Batch *out, const Batch *from, size_t first, size_t count) {
     }
 }
 
-void batch_destroy(Batch *batch) {
+void model_batch_destroy(Batch *batch) {
     free(batch->start);
     free(batch->ids);
     free(batch->seq_key);

@@ -65,10 +65,10 @@ void check_grads_equal(const Model *a, const Model *b, double floor, double tol)
 
 /* Sequences of the given lengths with random ids; every third token or so is masked, at least
  * one in each sequence. */
-void batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed);
+void model_batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed);
 
 /* The sequences first..first+count-1 of a batch as a batch of their own; dropout keys go along. */
 void batch_slice(Batch *out, const Batch *from, size_t first, size_t count);
-void batch_destroy(Batch *batch);
+void model_batch_destroy(Batch *batch);
 
 #endif

@@ -57,7 +57,7 @@ static void set_identity(Model *m) {
 static void test_identity_projection_is_full_attention(void) {
     const size_t lengths[] = {N, N, N};
     Batch batch;
-    batch_create(&batch, lengths, 3, 37, test_seed());
+    model_batch_create(&batch, lengths, 3, 37, test_seed());
     for (size_t i = 0; i < SHARINGS; i++) {
         Model full, lin;
         ModelConfig config = config_variant(i);
@@ -79,7 +79,7 @@ static void test_identity_projection_is_full_attention(void) {
         model_destroy(&full);
         model_destroy(&lin);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 /* Hidden states of each sequence alone, in twos, and among all, with dropout on. */
@@ -87,7 +87,7 @@ static void test_batch_mates_do_not_matter(void) {
     const size_t lengths[] = {3, N, 1, 6, 2, 10, 5, 4};
     enum { B = 8, TOTAL = 42 };
     Batch all, alone;
-    batch_create(&all, lengths, B, 37, test_seed());
+    model_batch_create(&all, lengths, B, 37, test_seed());
     for (size_t i = 0; i <= SHARINGS; i++) {
         ModelConfig config = config_variant(i);
         Model m, one;
@@ -102,21 +102,21 @@ static void test_batch_mates_do_not_matter(void) {
                     array_error(one.acts.hidden, m.acts.hidden + all.start[b] * C, alone.total * C);
                 CHECK_MSG(error <= TOL_ORDER, "variant %zu, sequence %zu and %zu: error %.2e", i, b,
                           mates, error);
-                batch_destroy(&alone);
+                model_batch_destroy(&alone);
             }
         }
         model_destroy(&m);
         model_destroy(&one);
     }
-    batch_destroy(&all);
+    model_batch_destroy(&all);
 }
 
 /* The order of the sequences in the batch changes nothing but their place. */
 static void test_places_do_not_matter(void) {
     const size_t lengths[] = {7, 7, 7, 7};
     Batch ab, ba;
-    batch_create(&ab, lengths, 4, 37, test_seed());
-    batch_create(&ba, lengths, 4, 37, test_seed());
+    model_batch_create(&ab, lengths, 4, 37, test_seed());
+    model_batch_create(&ba, lengths, 4, 37, test_seed());
     for (size_t b = 0; b < 4; b++) {
         memcpy(ba.ids + 7 * (3 - b), ab.ids + 7 * b, 7 * sizeof *ab.ids);
         ba.seq_key[3 - b] = ab.seq_key[b];
@@ -134,15 +134,15 @@ static void test_places_do_not_matter(void) {
         model_destroy(&m);
         model_destroy(&other);
     }
-    batch_destroy(&ab);
-    batch_destroy(&ba);
+    model_batch_destroy(&ab);
+    model_batch_destroy(&ba);
 }
 
 /* Dropout depends on the sequence's key, and acts. */
 static void test_dropout_follows_the_key(void) {
     const size_t lengths[] = {9, 9};
     Batch batch;
-    batch_create(&batch, lengths, 2, 37, test_seed());
+    model_batch_create(&batch, lengths, 2, 37, test_seed());
     memcpy(batch.ids + 9, batch.ids, 9 * sizeof *batch.ids);
     for (size_t site = 0; site < 2; site++) {
         ModelConfig config = config_variant(2);
@@ -157,7 +157,7 @@ static void test_dropout_follows_the_key(void) {
         batch.seq_key[1] ^= 1;
         model_destroy(&m);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 /* Compress-first against project-first: one model with a matrix per layer, the other with the
@@ -165,7 +165,7 @@ static void test_dropout_follows_the_key(void) {
 static void test_orders_agree_across_scopes(void) {
     const size_t lengths[] = {N, 10, 6, 1};
     Batch batch;
-    batch_create(&batch, lengths, 4, 37, test_seed());
+    model_batch_create(&batch, lengths, 4, 37, test_seed());
     for (size_t tie = 0; tie < 2; tie++) {
         ModelConfig config = config_variant(2);
         config.tie_kv = tie;
@@ -199,7 +199,7 @@ static void test_orders_agree_across_scopes(void) {
         model_destroy(&layer);
         model_destroy(&head);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 /* The same two sequences in a batch that compresses first and in one that, for its many short
@@ -208,7 +208,7 @@ static void test_orders_agree_across_batches(void) {
     const size_t lengths[] = {N, 10, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1};
     enum { B = 12, TOTAL = 32 };
     Batch many, few;
-    batch_create(&many, lengths, B, 37, test_seed());
+    model_batch_create(&many, lengths, B, 37, test_seed());
     batch_slice(&few, &many, 0, 2);
     for (size_t i = 2; i < SHARINGS; i++) {
         ModelConfig config = config_variant(i);
@@ -225,8 +225,8 @@ static void test_orders_agree_across_batches(void) {
         CHECK_ARRAY_CLOSE(m.acts.hidden, kept, (N + 10) * C, TOL_ORDER);
         model_destroy(&m);
     }
-    batch_destroy(&few);
-    batch_destroy(&many);
+    model_batch_destroy(&few);
+    model_batch_destroy(&many);
 }
 
 /* Under model scope a layer with k_l rows uses the first k_l of the shared matrix: the others
@@ -235,7 +235,7 @@ static void test_model_scope_takes_first_rows(void) {
     const size_t lengths[] = {N, 8, 3};
     enum { TOTAL = 22 };
     Batch batch;
-    batch_create(&batch, lengths, 3, 37, test_seed());
+    model_batch_create(&batch, lengths, 3, 37, test_seed());
     ModelConfig config = model_config_tiny();
     config.k[0] = 3;
     config.k[1] = 5;
@@ -260,7 +260,7 @@ static void test_model_scope_takes_first_rows(void) {
     CHECK(array_error(shared.acts.layers[1].sum_att, own.acts.layers[1].sum_att, TOTAL * C) > 1e-3);
     model_destroy(&own);
     model_destroy(&shared);
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 /* A sequence of T tokens uses the first T columns of E and F and the first T positions: NaN in
@@ -268,7 +268,7 @@ static void test_model_scope_takes_first_rows(void) {
 static void test_columns_beyond_the_sequence_are_unread(void) {
     const size_t lengths[] = {7, 4, 1};
     Batch batch;
-    batch_create(&batch, lengths, 3, 37, test_seed());
+    model_batch_create(&batch, lengths, 3, 37, test_seed());
     for (size_t i = 0; i <= SHARINGS; i++) {
         ModelConfig config = config_variant(i);
         Model m;
@@ -289,7 +289,7 @@ static void test_columns_beyond_the_sequence_are_unread(void) {
         CHECK(model_loss(&m, &batch) == loss);
         model_destroy(&m);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 /* Nothing is read that this pass has not written: NaN in all activations before it, gradients as
@@ -297,7 +297,7 @@ static void test_columns_beyond_the_sequence_are_unread(void) {
 static void test_stale_activations_are_unread(void) {
     const size_t lengths[] = {N, 2, 5, 1, 6};
     Batch batch;
-    batch_create(&batch, lengths, 5, 37, test_seed());
+    model_batch_create(&batch, lengths, 5, 37, test_seed());
     for (size_t i = 0; i <= SHARINGS; i++) {
         ModelConfig config = config_variant(i);
         Model m, stale;
@@ -311,7 +311,7 @@ static void test_stale_activations_are_unread(void) {
         model_destroy(&m);
         model_destroy(&stale);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 /* Dropout off: training and inference differ in what they keep, not in what they compute. */
@@ -319,7 +319,7 @@ static void test_inference_equals_training(void) {
     const size_t lengths[] = {N, 2, 5, 1, 6};
     enum { TOTAL = 25 };
     Batch batch;
-    batch_create(&batch, lengths, 5, 37, test_seed());
+    model_batch_create(&batch, lengths, 5, 37, test_seed());
     for (size_t i = 0; i <= SHARINGS; i++) {
         ModelConfig config = config_variant(i);
         Model train, infer;
@@ -333,7 +333,7 @@ static void test_inference_equals_training(void) {
         model_destroy(&train);
         model_destroy(&infer);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 static void test_activations_bytes(void) {
@@ -374,7 +374,7 @@ static void test_threads(void) {
     const size_t lengths[] = {80, 75, 80, 71, 66, 80, 2, 61, 80, 64, 80, 77};
     enum { B = 12, WIDTH = 128, VOCAB = 500 };
     Batch batch;
-    batch_create(&batch, lengths, B, VOCAB, test_seed());
+    model_batch_create(&batch, lengths, B, VOCAB, test_seed());
     for (size_t i = 0; i <= SHARINGS; i += 2) {
         ModelConfig config = config_variant(i);
         config.n = 80;
@@ -398,7 +398,7 @@ static void test_threads(void) {
         model_destroy(&two);
         model_destroy(&again);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 const Test tests_encoder[] = {

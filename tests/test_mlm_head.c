@@ -20,14 +20,14 @@ static Batch batch;
 /* The encoder has run; acts.hidden stands. */
 static void set_up(void) {
     ModelConfig config = model_config_tiny();
-    batch_create(&batch, lengths, B, V, test_seed());
+    model_batch_create(&batch, lengths, B, V, test_seed());
     model_create(&m, &config, B, TOTAL, ACTS_TRAINING);
     encoder_forward(&m.acts, &m.params, &m.config, &batch);
 }
 
 static void tear_down(void) {
     model_destroy(&m);
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 static double head_loss(void) {
@@ -96,10 +96,10 @@ static void test_loss_at_init_is_ln_V(void) {
         Batch text;
         model_create(&big, &config, SEQUENCES, SEQUENCES * 32, ACTS_TRAINING);
         params_init(big.weights, &big.table, test_seed());
-        batch_create(&text, long_lengths, SEQUENCES, 997, test_seed());
+        model_batch_create(&text, long_lengths, SEQUENCES, 997, test_seed());
         CHECK_CLOSE(model_loss(&big, &text), log(997), 0.05);
         model_destroy(&big);
-        batch_destroy(&text);
+        model_batch_destroy(&text);
     }
 }
 

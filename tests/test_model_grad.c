@@ -76,14 +76,14 @@ static void check_tensor(Case *c, const Tensor *t) {
 
 static void check_batch(Case *c, const size_t *lengths, size_t B) {
     Model *m = &c->model;
-    batch_create(&c->batch, lengths, B, m->config.vocab, test_seed());
+    model_batch_create(&c->batch, lengths, B, m->config.vocab, test_seed());
     for (size_t i = 0; i < m->table.count; i++)
         for (size_t j = 0; j < m->table.items[i].count; j++)
             m->grads[m->table.items[i].offset + j] = PREFILL;
     double loss = model_backward(m, &c->batch, 1 / (double)c->batch.masked);
     CHECK_CLOSE(loss, case_loss(c), 1e-14 * loss); /* the same sum, scaled before or after */
     for (size_t i = 0; i < m->table.count; i++) check_tensor(c, &m->table.items[i]);
-    batch_destroy(&c->batch);
+    model_batch_destroy(&c->batch);
 }
 
 static void check_model(const ModelConfig *config, const char *name) {

@@ -134,7 +134,7 @@ static void ref_batch(Batch *out, const Ref *ref) {
     REQUIRE(B >= 1 && B <= 16);
     for (size_t b = 0; b < B; b++)
         lengths[b] = (size_t)(record_at(start, b + 1) - record_at(start, b));
-    batch_create(out, lengths, B, 1, 1);
+    model_batch_create(out, lengths, B, 1, 1);
     REQUIRE(record_count(ref_get(ref, "", "ids")) == out->total);
     fill_u32(out->ids, ref_get(ref, "", "ids"));
     out->masked = record_count(ref_get(ref, "", "masked_rows"));
@@ -261,7 +261,7 @@ static void check_case(const char *name) {
     check_adamw(&m, &ref, &batch, name);
 
     model_destroy(&m);
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
     io_bytes_free(&ref.file);
 }
 

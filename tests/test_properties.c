@@ -59,7 +59,7 @@ static void check_micro_batches(const ModelConfig *config, const Batch *all, Wei
             Batch part;
             batch_slice(&part, all, first, micro);
             sum += model_backward(&parts, &part, 1 / (double)all->masked);
-            batch_destroy(&part);
+            model_batch_destroy(&part);
         }
         CHECK_CLOSE(sum / loss, 1, TOL);
         check_gradients(&parts, &whole, weights);
@@ -71,13 +71,13 @@ static void check_micro_batches(const ModelConfig *config, const Batch *all, Wei
 static void test_micro_batches_add_up(void) {
     const size_t lengths[] = {3, N, 1, 6, 2, 10, 5, 4};
     Batch all;
-    batch_create(&all, lengths, 8, V, test_seed());
+    model_batch_create(&all, lengths, 8, V, test_seed());
     for (size_t i = 0; i <= SHARINGS; i++) {
         ModelConfig config = config_variant(i);
         check_micro_batches(&config, &all, INITIAL);
         check_micro_batches(&config, &all, ROUGH);
     }
-    batch_destroy(&all);
+    model_batch_destroy(&all);
 }
 
 /* Loss, hidden states and gradients of sequence b alone and among mates none of whose tokens is
@@ -85,7 +85,7 @@ static void test_micro_batches_add_up(void) {
 static void check_alone(Model *among, Model *single, const size_t *lengths, size_t B, size_t b,
                         Weights weights) {
     Batch all, alone;
-    batch_create(&all, lengths, B, V, test_seed());
+    model_batch_create(&all, lengths, B, V, test_seed());
     batch_slice(&alone, &all, b, 1);
     all.masked = alone.masked;
     for (size_t r = 0; r < alone.masked; r++) {
@@ -100,8 +100,8 @@ static void check_alone(Model *among, Model *single, const size_t *lengths, size
         array_error(among->acts.hidden + all.start[b] * C, single->acts.hidden, lengths[b] * C);
     CHECK_MSG(error <= tolerance(weights), "hidden states of sequence %zu: error %.2e", b, error);
     check_gradients(among, single, weights);
-    batch_destroy(&all);
-    batch_destroy(&alone);
+    model_batch_destroy(&all);
+    model_batch_destroy(&alone);
 }
 
 static void test_batch_mates_do_not_matter(void) {
@@ -127,7 +127,7 @@ static void test_every_parameter_gets_a_gradient(void) {
     const size_t lengths[] = {N, N, N, N, 2, 3};
     enum { B = 6, TOTAL = 49 };
     Batch batch;
-    batch_create(&batch, lengths, B, V, test_seed());
+    model_batch_create(&batch, lengths, B, V, test_seed());
     for (size_t i = 0; i < 2 * SHARINGS + 1; i++) {
         ModelConfig config = config_variant(i % (SHARINGS + 1));
         if (i > SHARINGS) config.projection = PROJECTION_FIXED;
@@ -146,14 +146,14 @@ static void test_every_parameter_gets_a_gradient(void) {
         }
         model_destroy(&m);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 /* Gaps between tensors stay zero: norms and updates run over whole blocks. */
 static void test_gaps_stay_zero(void) {
     const size_t lengths[] = {N, 4};
     Batch batch;
-    batch_create(&batch, lengths, 2, V, test_seed());
+    model_batch_create(&batch, lengths, 2, V, test_seed());
     for (size_t i = 0; i <= SHARINGS; i++) {
         ModelConfig config = config_variant(i);
         Model m;
@@ -167,7 +167,7 @@ static void test_gaps_stay_zero(void) {
         }
         model_destroy(&m);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 static void copy_values(real *to, const real *from, size_t count) {
@@ -209,7 +209,7 @@ static void test_shared_gradient_is_the_sum(void) {
     const size_t lengths[] = {N, 2, 10, 5, 1, 6};
     enum { B = 6, TOTAL = 35 };
     Batch batch;
-    batch_create(&batch, lengths, B, V, test_seed());
+    model_batch_create(&batch, lengths, B, V, test_seed());
     for (size_t i = 1; i < SHARINGS; i++) {
         ModelConfig config = config_variant(i), unshared = config;
         unshared.scope = SCOPE_HEAD;
@@ -232,7 +232,7 @@ static void test_shared_gradient_is_the_sum(void) {
         model_destroy(&own);
         model_destroy(&shared);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 static void train(Model *m, const Batch *batch, uint64_t steps) {
@@ -255,7 +255,7 @@ static void test_overfits_one_batch(void) {
     const size_t lengths[] = {N, 7, 4, 2};
     enum { STEPS = 150 };
     Batch batch;
-    batch_create(&batch, lengths, 4, V, test_seed());
+    model_batch_create(&batch, lengths, 4, V, test_seed());
     for (size_t i = 0; i <= SHARINGS + 1; i++) {
         ModelConfig config = config_variant(i % (SHARINGS + 1));
         if (i > SHARINGS) config.projection = PROJECTION_FIXED;
@@ -277,7 +277,7 @@ static void test_overfits_one_batch(void) {
         model_destroy(&m);
         model_destroy(&start);
     }
-    batch_destroy(&batch);
+    model_batch_destroy(&batch);
 }
 
 const Test tests_properties[] = {
