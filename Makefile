@@ -22,7 +22,9 @@ WARN_C := -Wstrict-prototypes -Wmissing-prototypes
 FAST := -O3 $(if $(ARCH),-march=$(ARCH)) -fno-math-errno -fno-trapping-math
 OPT_release := $(FAST)
 OPT_debug   := -O0 -g3
-OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+# the sanitizers hide from gcc what it would know of string lengths
+OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer \
+	-Wno-format-truncation
 OPT_double  := $(FAST) -g -DREAL_IS_DOUBLE
 OPT := $(or $(OPT_$(BUILD)),$(error BUILD=$(BUILD): want release, debug, asan or double))
 

@@ -1,5 +1,5 @@
-/* Errors of the library: one message and one exit code, filled where the fault is found and prefixed on the way up.
- * No global state; only src/cli/main.c prints an Err and exits. */
+/* Errors of the library: one message and one exit code, filled where the fault is found and
+ * prefixed on the way up. No global state; only src/cli/main.c prints an Err and exits. */
 #ifndef ERR_H
 #define ERR_H
 

@@ -14,8 +14,8 @@ typedef struct Bytes {
     size_t size;
 } Bytes;
 
-/* Reads a regular file of at most `limit` bytes.  Fails (ERR_FAILED, the message names the path) when it is missing,
- * unreadable, a directory, or larger. */
+/* Reads a regular file of at most `limit` bytes.  Fails (ERR_FAILED, the message names the path)
+ * when it is missing, unreadable, a directory, or larger. */
 bool io_read_file(Bytes *out, const char *path, size_t limit, Err *err);
 void io_bytes_free(Bytes *bytes);
 
@@ -28,9 +28,10 @@ typedef struct Map {
 bool io_map(Map *out, const char *path, Err *err);
 void io_unmap(Map *map);
 
-/* A file that appears under its final name complete or not at all: written to "<path>.tmp.<pid>" in the same folder, and
- * io_atomic_commit flushes, fsyncs, renames and fsyncs the folder.  Errors are remembered: writes after a failure do
- * nothing, and commit reports the first.  io_atomic_abort removes the temporary file; harmless after commit. */
+/* A file that appears under its final name complete or not at all: written to "<path>.tmp.<pid>" in
+ * the same folder, and io_atomic_commit flushes, fsyncs, renames and fsyncs the folder.  Errors are
+ * remembered: writes after a failure do nothing, and commit reports the first.  io_atomic_abort
+ * removes the temporary file; harmless after commit. */
 typedef struct AtomicFile {
     FILE *file;
     char *path, *temp_path;
@@ -57,8 +58,8 @@ bool io_is_dir(const char *path);
 uint64_t io_hash(const void *data, size_t size);
 bool io_hash_file(uint64_t *out, const char *path, Err *err); /* streamed */
 
-/* The same hash of data that arrives in parts.  io_hash_begin returns NULL when there is no memory; io_hash_end gives the
- * hash of everything added and frees (NULL gives 0). */
+/* The same hash of data that arrives in parts.  io_hash_begin returns NULL when there is no memory;
+ * io_hash_end gives the hash of everything added and frees (NULL gives 0). */
 typedef struct IoHash IoHash;
 IoHash *io_hash_begin(void);
 void io_hash_add(IoHash *hash, const void *data, size_t size);

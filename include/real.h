@@ -1,4 +1,5 @@
-/* The floating-point type of kernels, model and optimizer: float, or double with -DREAL_IS_DOUBLE (gradient checks). */
+/* The floating-point type of kernels, model and optimizer: float, or double with -DREAL_IS_DOUBLE
+ * (gradient checks). */
 #ifndef REAL_H
 #define REAL_H
 

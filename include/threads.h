@@ -8,15 +8,19 @@
 
 #include "err.h"
 
-/* Threads this process may use: the smaller of its affinity mask and its cgroup CPU quota (v1 or v2), at least 1. */
+/* Threads this process may use: the smaller of its affinity mask and its cgroup CPU quota (v1 or
+ * v2), at least 1. */
 size_t threads_available(void);
 
-/* Sets OpenMP's and OpenBLAS's thread count; 0 means threads_available(). Returns the count in use (1 without OpenMP). */
+/* Sets OpenMP's and OpenBLAS's thread count; 0 means threads_available(). Returns the count in use
+ * (1 without OpenMP). */
 size_t threads_set(size_t count);
 
-/* Settles what the libraries read from the environment when they load, by executing the program again with
- *   OPENBLAS_CORETYPE  where it is not set and the loaded kernel is below what the processor can run: old OpenBLAS
- *                      releases do not recognise newer processors and fall back to a kernel many times slower;
+/* Settles what the libraries read from the environment when they load, by executing the program
+ * again with
+ *   OPENBLAS_CORETYPE  where it is not set and the loaded kernel is below what the processor can
+ *                      run: old OpenBLAS releases do not recognise newer processors and fall back
+ *                      to a kernel many times slower;
  *   GOMP_SPINCOUNT     where neither it nor OMP_WAIT_POLICY is set: threads that wait sleep soon.
  * Returns when nothing is to be done.  Call first in main. */
 void threads_prepare_process(char **argv);
@@ -24,15 +28,18 @@ void threads_prepare_process(char **argv);
 /* "SkylakeX", "Haswell", ...: the OpenBLAS kernel in use. */
 const char *threads_blas_kernel(void);
 
-/* NULL, or a one-line warning: the kernel is below what the processor has (an environment variable caps it), OpenBLAS
- * is a build with its own thread pool, or this program was built without OpenMP. The text is static. */
+/* NULL, or a one-line warning: the kernel is below what the processor has (an environment variable
+ * caps it), OpenBLAS is a build with its own thread pool, or this program was built without OpenMP.
+ * The text is static. */
 const char *threads_warning(void);
 
-/* Self test: every thread runs the same small product; false with a message naming the library if any result differs
- * from a plain loop (old OpenBLAS builds can compute wrong results under concurrency). */
+/* Self test: every thread runs the same small product; false with a message naming the library if
+ * any result differs from a plain loop (old OpenBLAS builds can compute wrong results under
+ * concurrency). */
 bool threads_self_test(Err *err);
 
-/* One line for logs: threads, OpenBLAS version, kernel, thread back end, cpu set size. Written to buf. */
+/* One line for logs: threads, OpenBLAS version, kernel, thread back end, cpu set size. Written to
+ * buf. */
 void threads_describe(char *buf, size_t size);
 
 /* Peak resident set of the process in bytes, 0 where the system does not tell. */

@@ -4,8 +4,9 @@
 # shellcheck disable=SC2046,SC2086 # lists of file names, none of which has blanks
 set -u
 cd "$(dirname "$0")/.." || exit 1
-WIDTH=${WIDTH:-120} FILE_LINES=500 FUNCTION_LINES=80
-status=0
+WIDTH=${WIDTH:-100} FILE_LINES=500 FUNCTION_LINES=80
+faults=$(mktemp) # a file, because the checks run at the ends of pipes, where a variable would be lost
+trap 'rm -f "$faults"' EXIT
 
 # Sources, as git sees them; untracked ones too, so that a new file is checked before it is added.
 sources() { git ls-files -co --exclude-standard -- "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
@@ -15,7 +16,7 @@ check() { # NAME, then its findings on stdin
     [ -n "$findings" ] || return 0
     echo "-- $1"
     echo "$findings"
-    status=1
+    echo "$1" >>"$faults"
 }
 
 c_files=$(sources 'src/*.c' 'src/*.cc' 'src/*.h' 'include/*.h' 'tests/*.c' 'tests/*.h')
@@ -67,5 +68,8 @@ else
     echo "shellcheck is not installed: skipped"
 fi
 
-[ $status -eq 0 ] && echo "lint passed"
-exit $status
+if [ -s "$faults" ]; then
+    echo "lint failed: $(paste -sd, "$faults" | sed 's/,/, /g')"
+    exit 1
+fi
+echo "lint passed"

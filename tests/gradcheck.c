@@ -8,7 +8,8 @@
 #include "harness.h"
 #include "rng.h"
 
-/* Largest loss-to-gradient ratio at which rounding of the loss (about 1e-16 |loss| / step) stays far below 1e-7. */
+/* Largest loss-to-gradient ratio at which rounding of the loss (about 1e-16 |loss| / step) stays
+ * far below 1e-7. */
 static const double GRADIENT_FLOOR = 1e-4;
 
 static const double DEFAULT_STEP = 2e-4;
@@ -36,7 +37,8 @@ static double difference(const GradCheck *check, real *value) {
     return (8 * near - far) / (12 * h);
 }
 
-bool grad_close(const GradCheck *check, const char *name, real *values, const real *grad, size_t count, double tol) {
+bool grad_close(const GradCheck *check, const char *name, real *values, const real *grad,
+                size_t count, double tol) {
     double scale = GRADIENT_FLOOR * fabs(check->loss(check->ctx));
     for (size_t i = 0; i < count; i++) scale = fmax(scale, fabs((double)grad[i]));
 
@@ -61,7 +63,8 @@ bool grad_close(const GradCheck *check, const char *name, real *values, const re
     bool ok = worst <= tol;
     const char *verbose = getenv("VERBOSE");
     if (!ok || (verbose && *verbose)) {
-        printf("    %s: largest error %.2e of the largest gradient %.3e, allowed %.1e; at %zu of %zu: %.12g, difference gives "
+        printf("    %s: largest error %.2e of the largest gradient %.3e, allowed %.1e; at %zu of "
+               "%zu: %.12g, difference gives "
                "%.12g\n",
                name, worst, scale, tol, worst_at, count, (double)grad[worst_at], worst_numeric);
     }

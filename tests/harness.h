@@ -2,8 +2,9 @@
  *
  * tests/test_<module>.c ends with
  *     const Test tests_<module>[] = { {"sum_is_one", test_sum_is_one, 0}, ..., {0} };
- * and the Makefile collects the tables of all tests/test_*.c.  A test runs in a process of its own, so a crash is a
- * failure of that test alone; the parent never starts OpenMP or BLAS, because their threads do not survive a fork. */
+ * and the Makefile collects the tables of all tests/test_*.c.  A test runs in a process of its own,
+ * so a crash is a failure of that test alone; the parent never starts OpenMP or BLAS, because their
+ * threads do not survive a fork. */
 #ifndef HARNESS_H
 #define HARNESS_H
 
@@ -32,18 +33,22 @@ typedef struct TestModule {
 } TestModule;
 
 /* Records a failure of the running test and prints it; the first 10 of a test are printed. */
-void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void test_fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Ends the running test at once, as failed if a failure was recorded.  Cleanup of the test is skipped. */
+/* Ends the running test at once, as failed if a failure was recorded.  Cleanup of the test is
+ * skipped. */
 void test_end(void) __attribute__((noreturn));
 
-/* Ends the running test as skipped: shown with the reason and counted neither as passed nor as failed. */
+/* Ends the running test as skipped: shown with the reason and counted neither as passed nor as
+ * failed. */
 void test_skip(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* The seed of this run: the environment's SEED, else a fixed one. */
 uint64_t test_seed(void);
 
-/* A fresh empty folder of the running test, removed with its content afterwards; the same one at every call in a test. */
+/* A fresh empty folder of the running test, removed with its content afterwards; the same one at
+ * every call in a test. */
 const char *test_temp_dir(void);
 
 /* Path of `name` in test_temp_dir(); one of 8 rotating static buffers. */
@@ -54,7 +59,8 @@ static inline bool test_close(double a, double b, double tol) {
     return a == b || fabs(a - b) <= tol;
 }
 
-/* Records a failure when cond is false, and goes on.  Value: cond, so that `if (CHECK(p != NULL))` works. */
+/* Records a failure when cond is false, and goes on.  Value: cond, so that `if (CHECK(p != NULL))`
+ * works. */
 #define CHECK(cond) test_check((cond), #cond, __FILE__, __LINE__)
 bool test_check(bool ok, const char *text, const char *file, int line);
 
@@ -66,25 +72,28 @@ bool test_check(bool ok, const char *text, const char *file, int line);
 
 /* |a - b| <= tol; NaN fails. */
 #define CHECK_CLOSE(a, b, tol) test_check_close((a), (b), (tol), #a, #b, __FILE__, __LINE__)
-bool test_check_close(double a, double b, double tol, const char *a_text, const char *b_text, const char *file,
-                      int line);
+bool test_check_close(double a, double b, double tol, const char *a_text, const char *b_text,
+                      const char *file, int line);
 
 /* a == b for integers up to 64 bits, shown on failure. */
 #define CHECK_INT(a, b) test_check_int((long long)(a), (long long)(b), #a, #b, __FILE__, __LINE__)
-bool test_check_int(long long a, long long b, const char *a_text, const char *b_text, const char *file, int line);
+bool test_check_int(long long a, long long b, const char *a_text, const char *b_text,
+                    const char *file, int line);
 
 /* Equal strings; NULL equals nothing. */
 #define CHECK_STR(a, b) test_check_str((a), (b), false, #a, __FILE__, __LINE__)
 
 /* Text contains part. */
-#define CHECK_STR_CONTAINS(text, part) test_check_str((text), (part), true, #text, __FILE__, __LINE__)
-bool test_check_str(const char *text, const char *wanted, bool part, const char *name, const char *file, int line);
+#define CHECK_STR_CONTAINS(text, part)                                                             \
+    test_check_str((text), (part), true, #text, __FILE__, __LINE__)
+bool test_check_str(const char *text, const char *wanted, bool part, const char *name,
+                    const char *file, int line);
 
-/* max |a[i] - b[i]| <= tol * max |b[i]| over count elements of float or double (the size says which); NaN fails.
- * Prints the worst element on failure. */
+/* max |a[i] - b[i]| <= tol * max |b[i]| over count elements of float or double (the size says
+ * which); NaN fails. Prints the worst element on failure. */
 #define CHECK_ARRAY_CLOSE(a, b, count, tol) \
     test_check_array((a), (b), (count), sizeof *(a), (tol), #a, #b, __FILE__, __LINE__)
-bool test_check_array(const void *a, const void *b, size_t count, size_t elem_size, double tol, const char *a_text,
-                      const char *b_text, const char *file, int line);
+bool test_check_array(const void *a, const void *b, size_t count, size_t elem_size, double tol,
+                      const char *a_text, const char *b_text, const char *file, int line);
 
 #endif

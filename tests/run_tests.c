@@ -122,33 +122,37 @@ bool test_check(bool ok, const char *text, const char *file, int line) {
     return ok;
 }
 
-bool test_check_close(double a, double b, double tol, const char *a_text, const char *b_text, const char *file,
-                      int line) {
+bool test_check_close(double a, double b, double tol, const char *a_text, const char *b_text,
+                      const char *file, int line) {
     if (test_close(a, b, tol)) return true;
-    test_fail(file, line, "%s = %.17g, %s = %.17g: differ by %.3g, allowed %.3g", a_text, a, b_text, b, fabs(a - b),
-              tol);
+    test_fail(file, line, "%s = %.17g, %s = %.17g: differ by %.3g, allowed %.3g", a_text, a, b_text,
+              b, fabs(a - b), tol);
     return false;
 }
 
-bool test_check_int(long long a, long long b, const char *a_text, const char *b_text, const char *file, int line) {
+bool test_check_int(long long a, long long b, const char *a_text, const char *b_text,
+                    const char *file, int line) {
     if (a == b) return true;
     test_fail(file, line, "%s = %lld, wanted %s = %lld", a_text, a, b_text, b);
     return false;
 }
 
-bool test_check_str(const char *text, const char *wanted, bool part, const char *name, const char *file, int line) {
-    if (text && wanted && (part ? strstr(text, wanted) != NULL : !strcmp(text, wanted))) return true;
-    test_fail(file, line, "%s is \"%s\", wanted %s\"%s\"", name, text ? text : "(null)", part ? "it to contain " : "",
-              wanted ? wanted : "(null)");
+bool test_check_str(const char *text, const char *wanted, bool part, const char *name,
+                    const char *file, int line) {
+    if (text && wanted && (part ? strstr(text, wanted) != NULL : !strcmp(text, wanted)))
+        return true;
+    test_fail(file, line, "%s is \"%s\", wanted %s\"%s\"", name, text ? text : "(null)",
+              part ? "it to contain " : "", wanted ? wanted : "(null)");
     return false;
 }
 
 static double element(const void *array, size_t i, size_t elem_size) {
-    return elem_size == sizeof(float) ? (double)((const float *)array)[i] : ((const double *)array)[i];
+    return elem_size == sizeof(float) ? (double)((const float *)array)[i]
+                                      : ((const double *)array)[i];
 }
 
-bool test_check_array(const void *a, const void *b, size_t count, size_t elem_size, double tol, const char *a_text,
-                      const char *b_text, const char *file, int line) {
+bool test_check_array(const void *a, const void *b, size_t count, size_t elem_size, double tol,
+                      const char *a_text, const char *b_text, const char *file, int line) {
     double largest = 0, worst = -1;
     size_t at = 0;
     for (size_t i = 0; i < count; i++) largest = fmax(largest, fabs(element(b, i, elem_size)));
@@ -161,8 +165,10 @@ bool test_check_array(const void *a, const void *b, size_t count, size_t elem_si
         }
     }
     if (count == 0 || worst <= tol * largest) return true;
-    test_fail(file, line, "%s[%zu] = %.9g, %s = %.9g: differ by %.3g of the largest %.3g, allowed %.3g", a_text, at,
-              element(a, at, elem_size), b_text, element(b, at, elem_size), worst / largest, largest, tol);
+    test_fail(file, line,
+              "%s[%zu] = %.9g, %s = %.9g: differ by %.3g of the largest %.3g, allowed %.3g", a_text,
+              at, element(a, at, elem_size), b_text, element(b, at, elem_size), worst / largest,
+              largest, tol);
     return false;
 }
 

@@ -24,7 +24,8 @@ static void test_two_passes_agree(void) {
     CHECK(!arena.overflow);
     CHECK_INT(arena.used, counting.used);
     CHECK_INT(arena.size, counting.used);
-    CHECK((uintptr_t)a % ARENA_ALIGN == 0 && (uintptr_t)b % ARENA_ALIGN == 0 && (uintptr_t)c % ARENA_ALIGN == 0);
+    CHECK((uintptr_t)a % ARENA_ALIGN == 0 && (uintptr_t)b % ARENA_ALIGN == 0 &&
+          (uintptr_t)c % ARENA_ALIGN == 0);
     CHECK((char *)b >= (char *)(a + 7) && c >= (char *)(b + 129));
     CHECK(c + 1 <= (char *)arena.base + arena.size);
     for (size_t i = 0; i < 7; i++) CHECK(a[i] == 0);
@@ -45,7 +46,8 @@ static void test_overflow_is_noticed(void) {
     Arena a = {0};
     CHECK(arena_take(&a, SIZE_MAX / 2 + 1, 2) == NULL && a.overflow); /* the product wraps to 0 */
     Arena b = {0};
-    CHECK(arena_take(&b, SIZE_MAX - 3, 1) == NULL && b.overflow); /* rounding up to 64 does not fit */
+    /* rounding up to 64 does not fit */
+    CHECK(arena_take(&b, SIZE_MAX - 3, 1) == NULL && b.overflow);
     Arena c = {0};
     arena_take(&c, SIZE_MAX / 2, 1);
     CHECK(!c.overflow);
@@ -76,7 +78,8 @@ static void test_absurd_size_fails(void) {
 }
 
 static void test_large_and_empty_blocks(void) {
-    static const size_t SIZES[] = {0, 1, 4095, 4097, (2u << 20) - 1, 2u << 20, (2u << 20) + 1, (6u << 20) + 4097};
+    static const size_t SIZES[] = {
+        0, 1, 4095, 4097, (2u << 20) - 1, 2u << 20, (2u << 20) + 1, (6u << 20) + 4097};
     for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
         Arena arena = {0};
         Err err = {0};

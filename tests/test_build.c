@@ -4,7 +4,8 @@
 #include "harness.h"
 #include "real.h"
 
-/* Read at run time: a constant would be folded by the compiler, whatever the flags do to the program. */
+/* Read at run time: a constant would be folded by the compiler, whatever the flags do to the
+ * program. */
 static volatile real zero = 0, one = 1, huge = (real)1e30;
 
 static void test_nan_and_infinity_are_seen(void) {

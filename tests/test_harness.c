@@ -24,7 +24,12 @@ static char verdict_of(void (*fn)(void)) {
     int status = 0;
     waitpid(child, &status, 0);
     if (!WIFEXITED(status)) return '?';
-    return WEXITSTATUS(status) == 0 ? 'o' : WEXITSTATUS(status) == 1 ? 'F' : WEXITSTATUS(status) == 77 ? 's' : '?';
+    switch (WEXITSTATUS(status)) {
+    case 0: return 'o';
+    case 1: return 'F';
+    case 77: return 's';
+    default: return '?';
+    }
 }
 
 static void pass_all(void) {
@@ -83,8 +88,11 @@ static void crash(void) { abort(); }
 
 static void test_checks_fail(void) {
     static void (*const FAILING[])(void) = {
-        fail_check, fail_require, fail_message, fail_close, fail_close_nan, fail_close_nan_wanted, fail_close_infinite, fail_int,
-        fail_string, fail_string_null, fail_part, fail_array, fail_array_float, fail_array_nan, fail_array_nan_wanted,
+        fail_check,          fail_require,   fail_message,
+        fail_close,          fail_close_nan, fail_close_nan_wanted,
+        fail_close_infinite, fail_int,       fail_string,
+        fail_string_null,    fail_part,      fail_array,
+        fail_array_float,    fail_array_nan, fail_array_nan_wanted,
         fail_then_skip,
     };
     CHECK_INT(verdict_of(pass_all), 'o');
@@ -110,7 +118,8 @@ static double loss(void *ctx) {
 
 static void set_up(Case *c, real *grad) {
     *c = (Case){{(real)-1.5, 0, (real)0.1, 1, (real)2.5}, 0};
-    for (size_t i = 0; i < 5; i++) grad[i] = (real)(exp((double)c->x[i]) + 4 * pow((double)c->x[i], 3));
+    for (size_t i = 0; i < 5; i++)
+        grad[i] = (real)(exp((double)c->x[i]) + 4 * pow((double)c->x[i], 3));
 }
 
 static void grad_right(void) {
@@ -118,7 +127,8 @@ static void grad_right(void) {
     real grad[5];
     set_up(&c, grad);
     GradCheck check = {.loss = loss, .ctx = &c};
-    CHECK(grad_close(&check, "x", c.x, grad, 5, 1e-10)); /* far below what the checks of the model ask for */
+    /* far below what the checks of the model ask for */
+    CHECK(grad_close(&check, "x", c.x, grad, 5, 1e-10));
     CHECK(grad_worst() <= 1e-10);
     Case untouched;
     set_up(&untouched, grad);

@@ -22,7 +22,8 @@ enum { NOBODY = 65534, LIMIT = 1 << 20 };
 static bool file_is(const char *path, const void *data, size_t size) {
     Bytes bytes = {0};
     Err err = {0};
-    bool same = io_read_file(&bytes, path, SIZE_MAX / 2, &err) && bytes.size == size && !memcmp(bytes.data, data, size);
+    bool same = io_read_file(&bytes, path, SIZE_MAX / 2, &err) && bytes.size == size &&
+                !memcmp(bytes.data, data, size);
     io_bytes_free(&bytes);
     return same;
 }
@@ -147,7 +148,8 @@ static void test_atomic_needs_a_folder(void) {
     CHECK_STR_CONTAINS(err.msg, "No such file or directory");
     CHECK(!io_atomic_open(&file, test_temp_dir(), &err));
     CHECK_STR_CONTAINS(err.msg, "not a regular file");
-    CHECK(!io_write_file("/dev/null", "x", 1, &err)); /* a rename over it would take the device away */
+    /* a rename over it would take the device away */
+    CHECK(!io_write_file("/dev/null", "x", 1, &err));
     CHECK_STR_CONTAINS(err.msg, "not a regular file");
 }
 
@@ -183,7 +185,8 @@ static bool write_pattern(const char *path, size_t total, Err *err) {
     return io_atomic_commit(&file, err);
 }
 
-/* Whether path holds one of write_pattern's files, whole; sizes are congruent to what the bytes say. */
+/* Whether path holds one of write_pattern's files, whole; sizes are congruent to what the bytes
+ * say. */
 static bool pattern_is_whole(const char *path, size_t least, size_t most) {
     Err err = {0};
     Map map = {0};
@@ -217,7 +220,8 @@ static bool mount_small(const char *folder, const char *options) {
     if (unshare(CLONE_NEWNS) != 0) {
         if (user == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
     }
-    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("small", folder, "tmpfs", 0, options) == 0;
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("small", folder, "tmpfs", 0, options) == 0;
 }
 
 static void test_full_file_system(void) {
@@ -249,7 +253,8 @@ static void test_kill_while_writing(void) {
         pid_t child = fork();
         REQUIRE(child >= 0);
         if (child == 0) {
-            for (uint64_t i = 0;; i++) write_pattern(path, LEAST + (size_t)rng_below(key ^ round, i, MOST - LEAST), NULL);
+            for (uint64_t i = 0;; i++)
+                write_pattern(path, LEAST + (size_t)rng_below(key ^ round, i, MOST - LEAST), NULL);
         }
         struct timespec wait = {0, (long)rng_below(key, round, 5000000)};
         nanosleep(&wait, NULL);
@@ -272,7 +277,9 @@ static void test_stale_temps(void) {
     char running[128], other[128];
     snprintf(running, sizeof running, "last.ckpt.tmp.%ld", (long)getppid());
     snprintf(other, sizeof other, "last.ckpt.tmp.%ldx", (long)dead);
-    const char *stay[] = {running, other, "a.tmp.", "a.tmp", ".tmp.999999999", "notes.tmp.12345678901234567890", "a.b"};
+    const char *stay[] = {
+        running, other, "a.tmp.", "a.tmp", ".tmp.999999999", "notes.tmp.12345678901234567890",
+        "a.b"};
     char gone[128], twice[128];
     snprintf(gone, sizeof gone, "last.ckpt.tmp.%ld", (long)dead);
     snprintf(twice, sizeof twice, "x.tmp.1.tmp.%ld", (long)dead);
@@ -280,7 +287,8 @@ static void test_stale_temps(void) {
     REQUIRE(io_write_file(test_temp_path(gone), "x", 1, &err));
     REQUIRE(io_write_file(test_temp_path(twice), "x", 1, &err));
     io_remove_stale_temps(test_temp_dir());
-    for (size_t i = 0; i < 7; i++) CHECK_MSG(io_is_file(test_temp_path(stay[i])), "%s was removed", stay[i]);
+    for (size_t i = 0; i < 7; i++)
+        CHECK_MSG(io_is_file(test_temp_path(stay[i])), "%s was removed", stay[i]);
     CHECK(!io_is_file(test_temp_path(gone)));
     CHECK(!io_is_file(test_temp_path(twice)));
     io_remove_stale_temps(test_temp_path("no such folder"));
@@ -299,12 +307,14 @@ static void test_make_dirs(void) {
     CHECK(!io_make_dirs(test_temp_path("file/below"), &err));
     CHECK_STR_CONTAINS(err.msg, "file");
     CHECK(!io_is_dir(test_temp_path("file")) && io_is_file(test_temp_path("file")));
-    CHECK(!io_is_file(test_temp_dir()) && !io_is_file(test_temp_path("none")) && !io_is_dir(test_temp_path("none")));
+    CHECK(!io_is_file(test_temp_dir()) && !io_is_file(test_temp_path("none")) &&
+          !io_is_dir(test_temp_path("none")));
 }
 
 static void test_hash(void) {
     Err err = {0};
-    CHECK(io_hash(NULL, 0) == UINT64_C(0x2D06800538D394C2)); /* the published value of XXH3-64 of nothing */
+    /* the published value of XXH3-64 of nothing */
+    CHECK(io_hash(NULL, 0) == UINT64_C(0x2D06800538D394C2));
     enum { SIZE = 3000000 }; /* several chunks and a rest */
     unsigned char *data = malloc(SIZE);
     REQUIRE(data != NULL);

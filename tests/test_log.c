@@ -72,7 +72,8 @@ static void test_lines(void) {
     CHECK_STR_CONTAINS(logged, "  only in the file\n");
     CHECK_STR_CONTAINS(logged, "  appended\n");
     int year = 0, second = -1;
-    CHECK(sscanf(logged, "%d-%*d-%*d %*d:%*d:%d  step", &year, &second) == 2 && year > 2000 && second >= 0);
+    CHECK(sscanf(logged, "%d-%*d-%*d %*d:%*d:%d  step", &year, &second) == 2 && year > 2000 &&
+          second >= 0);
     free(shown);
     free(logged);
 }
@@ -98,7 +99,8 @@ static void test_threads_do_not_mix_lines(void) {
     int numbers[4] = {0, 1, 2, 3};
     log_quiet(true);
     REQUIRE(log_open(test_temp_path("log.txt"), &err));
-    for (int i = 0; i < 4; i++) REQUIRE(pthread_create(&threads[i], NULL, write_lines, &numbers[i]) == 0);
+    for (int i = 0; i < 4; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, write_lines, &numbers[i]) == 0);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     log_open(NULL, NULL);
     log_quiet(false);
@@ -133,7 +135,8 @@ static void pause_ms(long ms) {
 /* What a progress display of about 350 ms leaves on a terminal of `columns`. */
 static void on_terminal(char *out, size_t size, const char *term, unsigned short columns) {
     int master = posix_openpt(O_RDWR | O_NOCTTY);
-    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) test_skip("no pseudo-terminals here");
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
+        test_skip("no pseudo-terminals here");
     int slave = open(ptsname(master), O_RDWR | O_NOCTTY), kept = dup(STDERR_FILENO);
     REQUIRE(slave >= 0 && kept >= 0);
     struct winsize window = {.ws_row = 24, .ws_col = columns};
@@ -153,7 +156,8 @@ static void on_terminal(char *out, size_t size, const char *term, unsigned short
     restore_stderr(kept);
     fcntl(master, F_SETFL, O_NONBLOCK);
     size_t used = 0;
-    for (ssize_t n; used + 1 < size && (n = read(master, out + used, size - 1 - used)) > 0;) used += (size_t)n;
+    for (ssize_t n; used + 1 < size && (n = read(master, out + used, size - 1 - used)) > 0;)
+        used += (size_t)n;
     out[used] = 0;
     close(slave);
     close(master);
@@ -168,7 +172,8 @@ static void test_terminal_progress(void) {
     CHECK_STR_CONTAINS(out, "\rwarning: a line between\r\n\rtrain [");
     CHECK(strchr(out, 033) == NULL);
     size_t draws = count_of(out, "\rtrain ");
-    CHECK_MSG(draws >= 2 && draws <= 5, "%zu redraws", draws); /* at most 10 a second and one after the line */
+    /* at most 10 a second and one after the line */
+    CHECK_MSG(draws >= 2 && draws <= 5, "%zu redraws", draws);
     const char *after = strstr(out, "\rafter");
     CHECK(after && strstr(after, "train") == NULL);
 
@@ -179,7 +184,8 @@ static void test_terminal_progress(void) {
         CHECK_MSG(width <= 31, "\"%s\" does not fit", line);
     }
 
-    on_terminal(out, sizeof out, "xterm", 48); /* cut between the second and the third of the accents */
+    /* cut between the second and the third of the accents */
+    on_terminal(out, sizeof out, "xterm", 48);
     CHECK_STR_CONTAINS(out, "loss 2.50 \xC3\xA9\xC3\xA9\r");
     unsetenv("NO_COLOR");
     on_terminal(out, sizeof out, "xterm", 100);

@@ -9,8 +9,8 @@ typedef uint64_t (*Sequence)(uint64_t i);
 
 enum { WORDS = 1 << 16 };
 
-/* With a fixed seed these bounds either hold or not; 5 standard deviations would be passed by all but one of
- * a million truly random sequences, and several hundred figures are looked at. */
+/* With a fixed seed these bounds either hold or not; 5 standard deviations would be passed by all
+ * but one of a million truly random sequences, and several hundred figures are looked at. */
 static const double SIGMAS = 5;
 
 static uint64_t by_index(uint64_t i) { return rng_u64(rng_key(test_seed(), RNG_TEST, 1, 2), i); }
@@ -32,32 +32,57 @@ static uint64_t pair_fast(uint64_t key, uint64_t i, uint64_t step) {
     return high << 32 | rng_u32_fast(key, (uint32_t)((2 * i + 1) * step));
 }
 
-static uint64_t fast_by_index(uint64_t i) { return pair_fast(rng_key(test_seed(), RNG_DROPOUT, 1, 2), i, 1); }
+static uint64_t fast_by_index(uint64_t i) {
+    return pair_fast(rng_key(test_seed(), RNG_DROPOUT, 1, 2), i, 1);
+}
 static uint64_t fast_raw_key(uint64_t i) { return pair_fast(0, i, 1); }
 static uint64_t fast_stride(uint64_t i) { return pair_fast(rng_key(3, RNG_DROPOUT, 1, 2), i, 768); }
-static uint64_t fast_stride_pow2(uint64_t i) { return pair_fast(rng_key(4, RNG_DROPOUT, 1, 2), i, 1024); }
+static uint64_t fast_stride_pow2(uint64_t i) {
+    return pair_fast(rng_key(4, RNG_DROPOUT, 1, 2), i, 1024);
+}
 static uint64_t fast_by_key(uint64_t i) {
     return (uint64_t)rng_u32_fast(rng_key(1, RNG_DROPOUT, i, 0), 0) << 32 |
            rng_u32_fast(rng_key(1, RNG_DROPOUT, i, 1), 0);
 }
 static uint64_t fast_neighbour_keys(uint64_t i) {
-    return pair_fast(rng_key(1, RNG_DROPOUT, 7, 0), i, 1) ^ pair_fast(rng_key(1, RNG_DROPOUT, 8, 0), i, 1);
+    return pair_fast(rng_key(1, RNG_DROPOUT, 7, 0), i, 1) ^
+           pair_fast(rng_key(1, RNG_DROPOUT, 8, 0), i, 1);
 }
 static uint64_t fast_low_key(uint64_t i) { return pair_fast(1000, i, 1) ^ pair_fast(1001, i, 1); }
-static uint64_t fast_high_key(uint64_t i) { return pair_fast(1, i, 1) ^ pair_fast(1 + ((uint64_t)1 << 32), i, 1); }
+static uint64_t fast_high_key(uint64_t i) {
+    return pair_fast(1, i, 1) ^ pair_fast(1 + ((uint64_t)1 << 32), i, 1);
+}
 static uint64_t fast_neighbour_indices(uint64_t i) {
-    return pair_fast(rng_key(5, RNG_DROPOUT, 7, 0), i, 1) ^ pair_fast(rng_key(5, RNG_DROPOUT, 7, 0), i + 1, 1);
+    return pair_fast(rng_key(5, RNG_DROPOUT, 7, 0), i, 1) ^
+           pair_fast(rng_key(5, RNG_DROPOUT, 7, 0), i + 1, 1);
 }
 
-static const struct { const char *name; Sequence at; } SEQUENCES[] = {
-    {"index", by_index}, {"index, key 0", by_index_raw_key}, {"index by 768", by_index_stride},
-    {"high index", by_index_high}, {"key", by_key}, {"high key", by_key_high}, {"seed", by_seed}, {"a", by_a}, {"b", by_b},
-    {"a and b", by_a_and_b}, {"neighbour keys", neighbour_keys}, {"neighbour indices", neighbour_indices},
+static const struct {
+    const char *name;
+    Sequence at;
+} SEQUENCES[] = {
+    {"index", by_index},
+    {"index, key 0", by_index_raw_key},
+    {"index by 768", by_index_stride},
+    {"high index", by_index_high},
+    {"key", by_key},
+    {"high key", by_key_high},
+    {"seed", by_seed},
+    {"a", by_a},
+    {"b", by_b},
+    {"a and b", by_a_and_b},
+    {"neighbour keys", neighbour_keys},
+    {"neighbour indices", neighbour_indices},
     {"key against index", key_against_index},
-    {"fast index", fast_by_index}, {"fast index, key 0", fast_raw_key}, {"fast index by 768", fast_stride},
-    {"fast index by 1024", fast_stride_pow2}, {"fast key", fast_by_key},
-    {"fast neighbour keys", fast_neighbour_keys}, {"fast keys, low word apart by 1", fast_low_key},
-    {"fast keys, high word apart by 1", fast_high_key}, {"fast neighbour indices", fast_neighbour_indices},
+    {"fast index", fast_by_index},
+    {"fast index, key 0", fast_raw_key},
+    {"fast index by 768", fast_stride},
+    {"fast index by 1024", fast_stride_pow2},
+    {"fast key", fast_by_key},
+    {"fast neighbour keys", fast_neighbour_keys},
+    {"fast keys, low word apart by 1", fast_low_key},
+    {"fast keys, high word apart by 1", fast_high_key},
+    {"fast neighbour indices", fast_neighbour_indices},
 };
 enum { SEQUENCE_COUNT = sizeof SEQUENCES / sizeof SEQUENCES[0] };
 
@@ -72,15 +97,18 @@ static void test_bits(void) {
             size_t ones = 0;
             for (uint64_t i = 0; i < WORDS; i++) ones += SEQUENCES[s].at(i) >> bit & 1;
             double sigmas = half_sigmas(ones, WORDS);
-            CHECK_MSG(sigmas <= SIGMAS, "%s: bit %u is %.1f sigmas off", SEQUENCES[s].name, bit, sigmas);
+            CHECK_MSG(sigmas <= SIGMAS, "%s: bit %u is %.1f sigmas off", SEQUENCES[s].name, bit,
+                      sigmas);
         }
     }
 }
 
-/* Chi-square of `cells` equally likely counts, as a normal deviate: too even is as wrong as too uneven. */
+/* Chi-square of `cells` equally likely counts, as a normal deviate: too even is as wrong as too
+ * uneven. */
 static double chi_square_sigmas(const size_t *counts, size_t cells, double expected) {
     double sum = 0;
-    for (size_t c = 0; c < cells; c++) sum += ((double)counts[c] - expected) * ((double)counts[c] - expected) / expected;
+    for (size_t c = 0; c < cells; c++)
+        sum += ((double)counts[c] - expected) * ((double)counts[c] - expected) / expected;
     double freedom = (double)cells - 1;
     return fabs(sum - freedom) / sqrt(2 * freedom);
 }
@@ -91,12 +119,14 @@ static void test_bytes(void) {
             size_t counts[256] = {0};
             for (uint64_t i = 0; i < WORDS; i++) counts[SEQUENCES[s].at(i) >> 8 * byte & 255]++;
             double sigmas = chi_square_sigmas(counts, 256, WORDS / 256.0);
-            CHECK_MSG(sigmas <= SIGMAS, "%s: byte %u, chi-square is %.1f sigmas off", SEQUENCES[s].name, byte, sigmas);
+            CHECK_MSG(sigmas <= SIGMAS, "%s: byte %u, chi-square is %.1f sigmas off",
+                      SEQUENCES[s].name, byte, sigmas);
         }
     }
 }
 
-/* Pairs of nibbles of neighbouring words: a chi-square over 256 cells that sees dependence in each position. */
+/* Pairs of nibbles of neighbouring words: a chi-square over 256 cells that sees dependence in each
+ * position. */
 static void test_neighbour_pairs(void) {
     for (size_t s = 0; s < SEQUENCE_COUNT; s++) {
         for (unsigned nibble = 0; nibble < 16; nibble++) {
@@ -108,8 +138,9 @@ static void test_neighbour_pairs(void) {
                 before = now;
             }
             double sigmas = chi_square_sigmas(counts, 256, WORDS / 256.0);
-            CHECK_MSG(sigmas <= SIGMAS, "%s: nibble %u of neighbours, chi-square is %.1f sigmas off", SEQUENCES[s].name,
-                      nibble, sigmas);
+            CHECK_MSG(sigmas <= SIGMAS,
+                      "%s: nibble %u of neighbours, chi-square is %.1f sigmas off",
+                      SEQUENCES[s].name, nibble, sigmas);
         }
     }
 }
@@ -122,12 +153,14 @@ static void test_serial_correlation(void) {
                 double sum = 0;
                 for (uint64_t i = 0; i < WORDS; i++) {
                     double x = (double)(uint32_t)(SEQUENCES[s].at(i) >> 32 * half) * 0x1p-32 - 0.5;
-                    double y = (double)(uint32_t)(SEQUENCES[s].at(i + lag) >> 32 * half) * 0x1p-32 - 0.5;
+                    double y =
+                        (double)(uint32_t)(SEQUENCES[s].at(i + lag) >> 32 * half) * 0x1p-32 - 0.5;
                     sum += x * y;
                 }
-                double sigmas = fabs(12 * sum) / sqrt((double)WORDS); /* the variance of x is 1/12 */
-                CHECK_MSG(sigmas <= SIGMAS, "%s: half %u, correlation at lag %u is %.1f sigmas", SEQUENCES[s].name, half,
-                          (unsigned)lag, sigmas);
+                /* the variance of x is 1/12 */
+                double sigmas = fabs(12 * sum) / sqrt((double)WORDS);
+                CHECK_MSG(sigmas <= SIGMAS, "%s: half %u, correlation at lag %u is %.1f sigmas",
+                          SEQUENCES[s].name, half, (unsigned)lag, sigmas);
             }
         }
     }
@@ -150,8 +183,9 @@ static void test_bit_pairs(void) {
         for (unsigned a = 0; a < 64; a++) {
             for (unsigned b = 0; b < 64; b++) worst = fmax(worst, half_sigmas(equal[a][b], N));
         }
-        /* 4096 pairs a sequence: one in 4096 random sequences would exceed 6 standard deviations by far less */
-        CHECK_MSG(worst <= SIGMAS + 1, "%s: two bits of neighbours agree %.1f sigmas off", SEQUENCES[s].name, worst);
+        /* 4096 pairs a sequence: 5 standard deviations would fail one random sequence in 400 */
+        CHECK_MSG(worst <= SIGMAS + 1, "%s: two bits of neighbours agree %.1f sigmas off",
+                  SEQUENCES[s].name, worst);
     }
 }
 
@@ -164,15 +198,18 @@ static void test_avalanche(void) {
         for (uint64_t i = 0; i < N; i++) {
             uint64_t key = rng_key(i, RNG_TEST, in, 0), index = i * 977;
             uint64_t change = UINT64_C(1) << in % 64;
-            uint64_t x = rng_u64(key, index) ^ (in < 64 ? rng_u64(key ^ change, index) : rng_u64(key, index ^ change));
+            uint64_t x = rng_u64(key, index) ^
+                         (in < 64 ? rng_u64(key ^ change, index) : rng_u64(key, index ^ change));
             for (unsigned out = 0; out < 64; out++) turned[out] += x >> out & 1;
         }
         for (unsigned out = 0; out < 64; out++) worst = fmax(worst, half_sigmas(turned[out], N));
     }
-    CHECK_MSG(worst <= SIGMAS + 1, "an input bit moves an output bit %.1f sigmas from half of the time", worst);
+    CHECK_MSG(worst <= SIGMAS + 1,
+              "an input bit moves an output bit %.1f sigmas from half of the time", worst);
 }
 
-/* Dropout keeps an element when its draw is below a threshold: the kept share, and that of neighbours kept together. */
+/* Dropout keeps an element when its draw is below a threshold: the kept share, and that of
+ * neighbours kept together. */
 static void test_fast_thresholds(void) {
     static const double RATES[] = {0.01, 0.1, 0.5, 0.9};
     enum { N = 1 << 20 };
@@ -201,7 +238,8 @@ static int compare_u64(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Keys of different purpose and counters never meet: 2^18 of them have no collision (chance 2e-9). */
+/* Keys of different purpose and counters never meet: 2^18 of them have no collision (chance
+ * 2e-9). */
 static void test_keys_are_distinct(void) {
     enum { A = 128, B = 128, COUNT = A * B * 4 * 4 };
     uint64_t *keys = malloc(COUNT * sizeof *keys);
@@ -210,7 +248,8 @@ static void test_keys_are_distinct(void) {
     for (uint64_t seed = 0; seed < 4; seed++) {
         for (int purpose = RNG_INIT; purpose < RNG_INIT + 4; purpose++) {
             for (uint64_t a = 0; a < A; a++) {
-                for (uint64_t b = 0; b < B; b++) keys[n++] = rng_key(seed, (RngPurpose)purpose, a, b);
+                for (uint64_t b = 0; b < B; b++)
+                    keys[n++] = rng_key(seed, (RngPurpose)purpose, a, b);
             }
         }
     }
@@ -245,7 +284,8 @@ static void test_below(void) {
         }
         if (BOUNDS[b] == 1) continue;
         double sigmas = chi_square_sigmas(counts, BOUNDS[b], N / (double)BOUNDS[b]);
-        CHECK_MSG(sigmas <= SIGMAS, "bound %u: chi-square %.1f sigmas off", (unsigned)BOUNDS[b], sigmas);
+        CHECK_MSG(sigmas <= SIGMAS, "bound %u: chi-square %.1f sigmas off", (unsigned)BOUNDS[b],
+                  sigmas);
     }
     uint64_t large = UINT64_C(3) << 62, low_half = 0;
     for (uint64_t i = 0; i < N; i++) {
@@ -301,7 +341,8 @@ static void test_permute_is_a_bijection(void) {
     CHECK(rng_permute(1, UINT64_MAX - 1, UINT64_MAX) < UINT64_MAX);
 }
 
-/* Over many keys every element takes every place equally often, and the six orders of three are equally likely. */
+/* Over many keys every element takes every place equally often, and the six orders of three are
+ * equally likely. */
 static void test_permute_is_uniform(void) {
     enum { KEYS = 30000, COUNT = 13 };
     size_t places[COUNT][COUNT] = {{0}}, orders[9] = {0};
@@ -310,7 +351,8 @@ static void test_permute_is_uniform(void) {
         for (uint64_t i = 0; i < COUNT; i++) places[i][rng_permute(key, i, COUNT)]++;
         orders[rng_permute(key, 0, 3) * 3 + rng_permute(key, 1, 3)]++;
     }
-    for (size_t i = 0; i < COUNT; i++) CHECK(chi_square_sigmas(places[i], COUNT, (double)KEYS / COUNT) <= SIGMAS);
+    for (size_t i = 0; i < COUNT; i++)
+        CHECK(chi_square_sigmas(places[i], COUNT, (double)KEYS / COUNT) <= SIGMAS);
     enum { EIGHT = 8 * 8 * 8 }; /* where three of eight go: 336 equally likely outcomes */
     size_t triples[EIGHT] = {0}, outcomes[EIGHT], count = 0;
     for (uint64_t k = 0; k < KEYS; k++) {
@@ -328,12 +370,14 @@ static void test_permute_is_uniform(void) {
     CHECK(chi_square_sigmas(six, 6, KEYS / 6.0) <= SIGMAS);
 }
 
-/* In a long permutation neighbours land far apart: the mean distance of two random places is count / 3. */
+/* In a long permutation neighbours land far apart: the mean distance of two random places is count
+ * / 3. */
 static void test_permute_scatters_neighbours(void) {
     static const uint64_t COUNTS[] = {100, 1000, 4096, 100003};
     for (size_t c = 0; c < 4; c++) {
         double n = (double)COUNTS[c], sum = 0, fixed = 0;
-        uint64_t key = rng_key(test_seed(), RNG_SHUFFLE, c, 1), before = rng_permute(key, 0, COUNTS[c]);
+        uint64_t key = rng_key(test_seed(), RNG_SHUFFLE, c, 1),
+                 before = rng_permute(key, 0, COUNTS[c]);
         for (uint64_t i = 1; i < COUNTS[c]; i++) {
             uint64_t at = rng_permute(key, i, COUNTS[c]);
             sum += at > before ? (double)(at - before) : (double)(before - at);
@@ -345,14 +389,16 @@ static void test_permute_scatters_neighbours(void) {
     }
 }
 
-/* Checkpoints continue the draws of the program that wrote them: these values are part of the format. */
+/* Checkpoints continue the draws of the program that wrote them: these values are part of the
+ * format. */
 static void test_values_never_change(void) {
     CHECK(rng_key(1, RNG_MASK, 2, 3) == UINT64_C(0x8c0520d3efad1aa5));
     CHECK(rng_u64(1, 2) == UINT64_C(0x53333861a8874c22));
     CHECK(rng_u32_fast(UINT64_C(0x123456789abcdef0), 7) == 0x0b2336c8u);
     CHECK(rng_below(1, 2, 1000) == 325);
     CHECK(rng_permute(1, 2, 1000) == 179);
-    CHECK_CLOSE(rng_normal(1, 2), 0.573384651970260, 1e-12); /* log and cos may differ in the last digit between systems */
+    /* log and cos may differ in the last digit between systems */
+    CHECK_CLOSE(rng_normal(1, 2), 0.573384651970260, 1e-12);
 }
 
 const Test tests_rng[] = {

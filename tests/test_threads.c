@@ -93,7 +93,8 @@ static void test_affinity_limits(void) {
     CHECK_INT(threads_available(), before);
 }
 
-/* A limit as a container has it: another file system in place of the groups' one, for this process alone. */
+/* A limit as a container has it: another file system in place of the groups' one, for this process
+ * alone. */
 static void test_quota_limits(void) {
     unsetenv("OMP_NUM_THREADS");
     if (threads_available() == 1) test_skip("one processor only");
@@ -173,14 +174,16 @@ static void test_peak_rss(void) {
     for (size_t i = 0; i < SIZE; i += 4096) block[i] = 1;
     size_t after = threads_peak_rss();
     free((void *)(uintptr_t)block);
-    CHECK_MSG(before > 0 && after >= before + SIZE * 9 / 10 && after < before + (size_t)2 * SIZE, "%zu then %zu", before,
-              after);
+    CHECK_MSG(before > 0 && after >= before + SIZE * 9 / 10 && after < before + (size_t)2 * SIZE,
+              "%zu then %zu", before, after);
 }
 
-/* What the test report_kernel prints in a fresh process whose environment is changed by this setting of env's. */
+/* What the test report_kernel prints in a fresh process whose environment is changed by this
+ * setting of env's. */
 static void kernel_with(char *out, size_t size, const char *setting) {
     char command[256];
-    snprintf(command, sizeof command, "env %s TEST_NO_FORK=1 /proc/%ld/exe threads/report_kernel", setting, (long)getpid());
+    snprintf(command, sizeof command, "env %s TEST_NO_FORK=1 /proc/%ld/exe threads/report_kernel",
+             setting, (long)getpid());
     FILE *f = popen(command, "r");
     REQUIRE(f != NULL);
     size_t n = fread(out, 1, size - 1, f);
@@ -190,8 +193,22 @@ static void kernel_with(char *out, size_t size, const char *setting) {
 
 static void test_report_kernel(void) {
     const char *warning = threads_warning();
-    printf("    kernel %s; %s\n", threads_blas_kernel(), warning ? warning : "no warning");
+    const char *spin = getenv("GOMP_SPINCOUNT");
+    printf("    kernel %s; spin %s; %s\n", threads_blas_kernel(), spin ? spin : "unset",
+           warning ? warning : "no warning");
     CHECK(threads_blas_kernel()[0] != 0);
+}
+
+static void test_waiting_threads_sleep_soon(void) {
+#ifdef _OPENMP
+    char out[4096];
+    kernel_with(out, sizeof out, "-u GOMP_SPINCOUNT -u OMP_WAIT_POLICY");
+    CHECK_STR_CONTAINS(out, "spin 3000;");
+    kernel_with(out, sizeof out, "-u GOMP_SPINCOUNT OMP_WAIT_POLICY=active");
+    CHECK_STR_CONTAINS(out, "spin unset;"); /* the user's choice stands */
+    kernel_with(out, sizeof out, "GOMP_SPINCOUNT=77");
+    CHECK_STR_CONTAINS(out, "spin 77;");
+#endif
 }
 
 static void test_kernel_is_chosen_and_a_cap_is_named(void) {
@@ -200,10 +217,12 @@ static void test_kernel_is_chosen_and_a_cap_is_named(void) {
     kernel_with(capped, sizeof capped, "OPENBLAS_CORETYPE=Prescott");
     CHECK_STR_CONTAINS(chosen, "1 passed, 0 failed");
     CHECK_STR_CONTAINS(capped, "1 passed, 0 failed");
-    if (!strstr(capped, "kernel Prescott")) test_skip("this BLAS takes no kernel from OPENBLAS_CORETYPE");
+    if (!strstr(capped, "kernel Prescott"))
+        test_skip("this BLAS takes no kernel from OPENBLAS_CORETYPE");
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2")) test_skip("this processor has no faster kernel than Prescott");
+    if (!__builtin_cpu_supports("avx2"))
+        test_skip("this processor has no faster kernel than Prescott");
     CHECK_STR_CONTAINS(capped, "OPENBLAS_CORETYPE chooses a slower BLAS kernel");
     CHECK(strstr(chosen, "slower") == NULL && strstr(chosen, "Prescott") == NULL);
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
@@ -223,6 +242,7 @@ const Test tests_threads[] = {
     {"describe", test_describe, 0},
     {"peak_rss", test_peak_rss, 0},
     {"report_kernel", test_report_kernel, 0},
+    {"waiting_threads_sleep_soon", test_waiting_threads_sleep_soon, 0},
     {"kernel_is_chosen_and_a_cap_is_named", test_kernel_is_chosen_and_a_cap_is_named, 0},
     {0},
 };

@@ -51,7 +51,8 @@ static void *block_alloc(size_t bytes) {
     size_t slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
     if (bytes == 0) bytes = 1;
     if (bytes > SIZE_MAX - slack) return NULL;
-    unsigned char *raw = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *raw =
+        mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED) return NULL;
     if (!slack) return raw;
 
@@ -76,8 +77,8 @@ bool arena_create(Arena *arena, size_t bytes, Err *err) {
     *arena = (Arena){0};
     void *block = block_alloc(bytes);
     if (!block) {
-        return err_set(err, ERR_FAILED, "out of memory: %zu bytes (%.1f MiB) wanted in one block", bytes,
-                       (double)bytes / (1 << 20));
+        return err_set(err, ERR_FAILED, "out of memory: %zu bytes (%.1f MiB) wanted in one block",
+                       bytes, (double)bytes / (1 << 20));
     }
     arena->base = block;
     arena->size = bytes;
@@ -91,7 +92,8 @@ void arena_destroy(Arena *arena) {
 
 void *arena_take(Arena *arena, size_t count, size_t elem_size) {
     size_t bytes, rounded, end;
-    if (!size_mul(count, elem_size, &bytes) || __builtin_add_overflow(bytes, ARENA_ALIGN - 1 + GAP, &rounded) ||
+    if (!size_mul(count, elem_size, &bytes) ||
+        __builtin_add_overflow(bytes, ARENA_ALIGN - 1 + GAP, &rounded) ||
         __builtin_add_overflow(arena->used, rounded / ARENA_ALIGN * ARENA_ALIGN, &end)) {
         arena->overflow = true;
         return NULL;
@@ -108,7 +110,8 @@ void *arena_take(Arena *arena, size_t count, size_t elem_size) {
     arena->used = end;
     assert((uintptr_t)taken % ARENA_ALIGN == 0);
 #ifdef ARENA_ASAN
-    /* an arena may be laid out again from the start: open this tensor, close the rest of its slot */
+    /* an arena may be laid out again from the start: open this tensor, close the rest of its
+     * slot */
     __asan_unpoison_memory_region(taken, bytes);
     __asan_poison_memory_region(taken + bytes, (size_t)(arena->base + end - (taken + bytes)));
 #endif

@@ -28,7 +28,8 @@ static size_t folder_quota_v2(const char *folder) {
     char path[PATH_SIZE + 32], line[128];
     double quota, period;
     snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (!read_line(line, sizeof line, path) || sscanf(line, "%lf %lf", &quota, &period) != 2) return 0;
+    if (!read_line(line, sizeof line, path) || sscanf(line, "%lf %lf", &quota, &period) != 2)
+        return 0;
     return quota_cpus(quota, period);
 }
 
@@ -44,7 +45,8 @@ static size_t folder_quota_v1(const char *folder) {
 }
 
 /* The smallest quota in mount/group and the folders above it, mount included. */
-static size_t smallest_quota(const char *mount, const char *group, size_t (*folder_quota)(const char *)) {
+static size_t smallest_quota(const char *mount, const char *group,
+                             size_t (*folder_quota)(const char *)) {
     char folder[PATH_SIZE];
     int length = snprintf(folder, sizeof folder, "%s%s", mount, group);
     if (length < 0 || (size_t)length >= sizeof folder) return 0;
@@ -74,7 +76,8 @@ size_t cgroup_cpu_quota(const char *cgroup_file, const char *mount) {
     if (!f) return 0;
     size_t smallest = 0;
     char line[PATH_SIZE];
-    while (fgets(line, sizeof line, f)) { /* "0::/group" is version 2, "4:cpu,cpuacct:/group" version 1 */
+    /* "0::/group" is version 2, "4:cpu,cpuacct:/group" version 1 */
+    while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
         char *controllers = strchr(line, ':');
         char *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -86,7 +89,8 @@ size_t cgroup_cpu_quota(const char *cgroup_file, const char *mount) {
             quota = smallest_quota(mount, group, folder_quota_v2);
         } else if (has_cpu(controllers)) {
             char v1_mount[PATH_SIZE];
-            snprintf(v1_mount, sizeof v1_mount, "%.2000s/cpu", mount); /* a link to cpu,cpuacct where they are joined */
+            /* a link to cpu,cpuacct where they are joined */
+            snprintf(v1_mount, sizeof v1_mount, "%.2000s/cpu", mount);
             quota = smallest_quota(v1_mount, group, folder_quota_v1);
         }
         if (quota && (!smallest || quota < smallest)) smallest = quota;

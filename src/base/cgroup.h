@@ -4,9 +4,10 @@
 
 #include <stddef.h>
 
-/* CPUs the quota allows, rounded up, or 0 where there is no quota.  cgroup_file is normally "/proc/self/cgroup" and
- * mount "/sys/fs/cgroup"; tests give a tree of their own.  The smallest quota on the way from the group to the mount's root
- * counts, the root included: inside a container the group's own path often does not exist below the mount. */
+/* CPUs the quota allows, rounded up, or 0 where there is no quota.  cgroup_file is normally
+ * "/proc/self/cgroup" and mount "/sys/fs/cgroup"; tests give a tree of their own.  The smallest
+ * quota on the way from the group to the mount's root counts, the root included: inside a container
+ * the group's own path often does not exist below the mount. */
 size_t cgroup_cpu_quota(const char *cgroup_file, const char *mount);
 
 #endif

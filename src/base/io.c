@@ -62,7 +62,8 @@ bool io_read_file(Bytes *out, const char *path, size_t limit, Err *err) {
     int fd = open_regular(&size, path, err);
     if (fd < 0) return false;
     if (size > limit) {
-        err_set(err, ERR_FAILED, "%s: %llu bytes, the limit is %zu", path, (unsigned long long)size, limit);
+        err_set(err, ERR_FAILED, "%s: %llu bytes, the limit is %zu", path, (unsigned long long)size,
+                limit);
         goto done;
     }
     data = malloc((size_t)size + 1);
@@ -173,12 +174,14 @@ static int sync_folder_of(const char *path) {
     int error = fd < 0 || fsync(fd) != 0 ? errno : 0;
     if (fd >= 0) close(fd);
     free(folder);
-    /* some network file systems cannot sync a folder, and a folder may be writable but not readable: not a lost file */
+    /* some network file systems cannot sync a folder, and a folder may be writable but not
+     * readable: not a lost file */
     return error == EINVAL || error == ENOTSUP || error == EACCES ? 0 : error;
 }
 
 bool io_atomic_commit(AtomicFile *out, Err *err) {
-    if (!out->file) return err_set(err, ERR_FAILED, "%s: not open for writing", out->path ? out->path : "file");
+    if (!out->file)
+        return err_set(err, ERR_FAILED, "%s: not open for writing", out->path ? out->path : "file");
     const char *failed = "cannot write";
     int error = out->error;
     if (!error && fflush(out->file) != 0) error = errno;
@@ -235,7 +238,8 @@ void io_remove_stale_temps(const char *dir) {
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
         pid_t pid = temp_writer(e->d_name);
         if (pid <= 0) continue;
-        if (kill(pid, 0) == 0 || errno != ESRCH) continue; /* still running, perhaps another user's */
+        /* still running, perhaps another user's */
+        if (kill(pid, 0) == 0 || errno != ESRCH) continue;
         unlinkat(dirfd(d), e->d_name, 0);
     }
     closedir(d);
@@ -251,7 +255,8 @@ bool io_make_dirs(const char *path, Err *err) {
         char end = *p;
         *p = 0;
         int error = *part && mkdir(part, 0777) != 0 ? errno : 0;
-        if (error && !io_is_dir(part)) { /* on a read-only file system an existing folder gives EROFS, not EEXIST */
+        /* on a read-only file system an existing folder gives EROFS, not EEXIST */
+        if (error && !io_is_dir(part)) {
             ok = error == EEXIST ? err_set(err, ERR_FAILED, "%s: exists and is not a folder", part)
                                  : fail_errno(err, part, "cannot create the folder", error);
         }
@@ -308,7 +313,8 @@ bool io_hash_file(uint64_t *out, const char *path, Err *err) {
     }
     XXH3_64bits_reset(state);
     ssize_t got;
-    while ((got = read_full(fd, chunk, HASH_CHUNK)) > 0) XXH3_64bits_update(state, chunk, (size_t)got);
+    while ((got = read_full(fd, chunk, HASH_CHUNK)) > 0)
+        XXH3_64bits_update(state, chunk, (size_t)got);
     if (got < 0) {
         fail_errno(err, path, "cannot read", errno);
         goto done;

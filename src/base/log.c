@@ -69,7 +69,8 @@ static void erase_bar(void) {
     current->drawn = false;
 }
 
-/* The characters of text[0..size) that fit `columns` columns, as bytes; never cuts a UTF-8 sequence. */
+/* The characters of text[0..size) that fit `columns` columns, as bytes; never cuts a UTF-8
+ * sequence. */
 static size_t fitting_bytes(const char *text, size_t size, size_t columns) {
     size_t i = 0;
     for (; i < size; i++) {
@@ -88,7 +89,8 @@ static double progress_fraction(const Progress *p) {
 static void progress_text(char *buf, size_t size, const Progress *p, bool with_bar, double now) {
     double fraction = progress_fraction(p);
     char left[32] = "?", bar[BAR_WIDTH + 4] = "";
-    if (fraction > 0) format_time(left, sizeof left, (now - p->started) * (1 - fraction) / fraction);
+    if (fraction > 0)
+        format_time(left, sizeof left, (now - p->started) * (1 - fraction) / fraction);
     if (with_bar) {
         size_t filled = (size_t)(fraction * BAR_WIDTH);
         bar[0] = '[';
@@ -96,8 +98,8 @@ static void progress_text(char *buf, size_t size, const Progress *p, bool with_b
         memset(bar + 1, '#', filled);
         memcpy(bar + 1 + BAR_WIDTH, "] ", 3);
     }
-    snprintf(buf, size, "%s %s%3.0f%%%s%s  %s left", p->label, bar, floor(100 * fraction), p->detail[0] ? "  " : "",
-             p->detail, left);
+    snprintf(buf, size, "%s %s%3.0f%%%s%s  %s left", p->label, bar, floor(100 * fraction),
+             p->detail[0] ? "  " : "", p->detail, left);
 }
 
 static void draw_bar(Progress *p, double now) {
@@ -118,7 +120,8 @@ static void draw_bar(Progress *p, double now) {
 static void write_line(bool warning, const char *text) {
     if (!silent) {
         erase_bar();
-        const char *colour = warning && in_colour() ? "\033[33m" : "", *reset = *colour ? "\033[0m" : "";
+        const char *colour = warning && in_colour() ? "\033[33m" : "",
+                   *reset = *colour ? "\033[0m" : "";
         fprintf(stderr, "%s%s%s%s\n", colour, warning ? "warning: " : "", reset, text);
         if (current && on_terminal()) draw_bar(current, now_s());
     }
@@ -159,7 +162,8 @@ bool log_open(const char *path, Err *err) {
     FILE *file = NULL;
     if (path) {
         file = fopen(path, "a");
-        if (!file) return err_set(err, ERR_FAILED, "%s: cannot open the log: %s", path, strerror(errno));
+        if (!file)
+            return err_set(err, ERR_FAILED, "%s: cannot open the log: %s", path, strerror(errno));
     }
     pthread_mutex_lock(&lock);
     if (log_file) fclose(log_file);

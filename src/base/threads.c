@@ -32,7 +32,8 @@ static const char CORETYPE[] = "OPENBLAS_CORETYPE";
 typedef enum KernelRank { RANK_SSE, RANK_AVX, RANK_AVX2, RANK_AVX512 } KernelRank;
 
 static size_t affinity_cpus(void) {
-    for (size_t cpus = 1024; cpus <= 1 << 20; cpus *= 2) { /* the call fails while the set is smaller than the kernel's */
+    /* the call fails while the set is smaller than the kernel's */
+    for (size_t cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC(cpus);
         if (!set) break;
         size_t bytes = CPU_ALLOC_SIZE(cpus);
@@ -68,10 +69,13 @@ size_t threads_set(size_t count) {
 }
 
 static KernelRank kernel_rank(const char *name) {
-    static const struct { const char *name; KernelRank rank; } known[] = {
+    static const struct {
+        const char *name;
+        KernelRank rank;
+    } known[] = {
         {"SkylakeX", RANK_AVX512}, {"Cooperlake", RANK_AVX512}, {"SapphireRapids", RANK_AVX512},
-        {"Haswell", RANK_AVX2}, {"Zen", RANK_AVX2},
-        {"Sandybridge", RANK_AVX}, {"Bulldozer", RANK_AVX}, {"Piledriver", RANK_AVX}, {"Steamroller", RANK_AVX},
+        {"Haswell", RANK_AVX2},    {"Zen", RANK_AVX2},          {"Sandybridge", RANK_AVX},
+        {"Bulldozer", RANK_AVX},   {"Piledriver", RANK_AVX},    {"Steamroller", RANK_AVX},
         {"Excavator", RANK_AVX},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -80,7 +84,8 @@ static KernelRank kernel_rank(const char *name) {
     return RANK_SSE; /* Prescott, Core2, Nehalem and other kernels for processors without AVX */
 }
 
-/* What this processor runs, as far as OPENBLAS_CORETYPE has a kernel for it; elsewhere OpenBLAS's own choice is taken. */
+/* What this processor runs, as far as OPENBLAS_CORETYPE has a kernel for it; elsewhere OpenBLAS's
+ * own choice is taken. */
 static KernelRank processor_rank(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();
@@ -109,13 +114,16 @@ void threads_prepare_process(char **argv) {
     const char *kernel = is_set(CORETYPE) ? NULL : missed_kernel();
     bool again = kernel && setenv(CORETYPE, kernel, 1) == 0;
 #ifdef _OPENMP
-    /* libgomp's default spins for milliseconds at every barrier; where another program has the other processor, a step of
-     * training then takes many times as long.  About 0.1 ms costs nothing measurable on an idle machine. */
-    if (!is_set("GOMP_SPINCOUNT") && !is_set("OMP_WAIT_POLICY")) again |= setenv("GOMP_SPINCOUNT", "3000", 1) == 0;
+    /* libgomp's default spins for milliseconds at every barrier; where another program has the
+     * other processor, a step of training then takes many times as long.  About 0.1 ms costs
+     * nothing measurable on an idle machine. */
+    if (!is_set("GOMP_SPINCOUNT") && !is_set("OMP_WAIT_POLICY"))
+        again |= setenv("GOMP_SPINCOUNT", "3000", 1) == 0;
 #endif
     if (!again) return;
     execv("/proc/self/exe", argv);
-    if (kernel) unsetenv(CORETYPE); /* not executed again: the variable would claim a kernel that is not in use */
+    /* not executed again: the variable would claim a kernel that is not in use */
+    if (kernel) unsetenv(CORETYPE);
 }
 
 const char *threads_blas_kernel(void) {
@@ -127,8 +135,12 @@ const char *threads_warning(void) {
     return "built without OpenMP: 1 thread";
 #endif
     if (missed_kernel()) {
-        return is_set(CORETYPE) ? "OPENBLAS_CORETYPE chooses a slower BLAS kernel than this processor can run; unset it"
-                                : "OpenBLAS uses a slower kernel than this processor can run; a newer release knows it";
+        if (is_set(CORETYPE)) {
+            return "OPENBLAS_CORETYPE chooses a slower BLAS kernel than this processor can run; "
+                   "unset it";
+        }
+        return "OpenBLAS uses a slower kernel than this processor can run; a newer release knows "
+               "it";
     }
     if (openblas_get_parallel && openblas_get_parallel() == PARALLEL_OWN_POOL) {
         return "this OpenBLAS has a thread pool of its own beside OpenMP's; the OpenMP build of it "
@@ -140,7 +152,8 @@ const char *threads_warning(void) {
 bool threads_self_test(Err *err) {
     enum { S = SELF_TEST_SIZE };
     float a[S * S], b[S * S], wanted[S * S];
-    for (int i = 0; i < S * S; i++) { /* small integers: every order of summation gives the same, exact result */
+    /* small integers: every order of summation gives the same, exact result */
+    for (int i = 0; i < S * S; i++) {
         a[i] = (float)(i * 7 % 11 - 5);
         b[i] = (float)(i * 5 % 13 - 6);
     }
@@ -157,24 +170,28 @@ bool threads_self_test(Err *err) {
     }
     if (wrong == 0) return true;
     return err_set(err, ERR_FAILED,
-                   "BLAS self test: %zu products computed by several threads at once are wrong; the library is %s (kernel "
-                   "%s). Install another build of it, or use one thread (train.threads=1)",
-                   wrong, openblas_get_config ? openblas_get_config() : "not OpenBLAS", threads_blas_kernel());
+                   "BLAS self test: %zu products computed by several threads at once are wrong; "
+                   "the library is %s (kernel %s). Install another build of it, or use one thread "
+                   "(train.threads=1)",
+                   wrong, openblas_get_config ? openblas_get_config() : "not OpenBLAS",
+                   threads_blas_kernel());
 }
 
 void threads_describe(char *buf, size_t size) {
     static const char *const pools[] = {"no threads", "own threads", "OpenMP threads"};
     int pool = openblas_get_parallel ? openblas_get_parallel() : -1;
-    char name[32] = "BLAS", version[32] = "of unknown version"; /* the configuration begins "OpenBLAS 0.3.21 " */
+    /* the configuration begins "OpenBLAS 0.3.21 " */
+    char name[32] = "BLAS", version[32] = "of unknown version";
     if (openblas_get_config) sscanf(openblas_get_config(), "%31s %31s", name, version);
     int threads = 1;
 #ifdef _OPENMP
     threads = omp_get_max_threads();
 #endif
     const char *l2 = getenv("OPENBLAS_L2_SIZE");
-    snprintf(buf, size, "%d thread%s of %zu CPUs, %s %s, kernel %s, %s%s%s", threads, threads == 1 ? "" : "s",
-             affinity_cpus(), name, version, threads_blas_kernel(),
-             pool >= 0 && pool <= 2 ? pools[pool] : "threads unknown", l2 ? ", OPENBLAS_L2_SIZE=" : "", l2 ? l2 : "");
+    snprintf(buf, size, "%d thread%s of %zu CPUs, %s %s, kernel %s, %s%s%s", threads,
+             threads == 1 ? "" : "s", affinity_cpus(), name, version, threads_blas_kernel(),
+             pool >= 0 && pool <= 2 ? pools[pool] : "threads unknown",
+             l2 ? ", OPENBLAS_L2_SIZE=" : "", l2 ? l2 : "");
 }
 
 size_t threads_peak_rss(void) {

@@ -1,4 +1,5 @@
-/* Main of the fuzz targets, for compilers without a fuzzing engine: takes seed files, changes them at random and calls fuzz_one.
+/* Main of the fuzz targets, for compilers without a fuzzing engine: takes seed files, changes them
+ * at random and calls fuzz_one.
  *
  *   fuzz_<name> [-t SECONDS] [-s SEED] [-o CRASH_FILE] [FILE or FOLDER...]
  *   fuzz_<name> -1 FILE...      each file once, unchanged: to repeat a crash
@@ -84,8 +85,10 @@ static size_t draw_below(Draw *draw, size_t bound) {
 
 /* Counts and sizes near the borders of their types break readers more often than random ones. */
 static void put_border_number(uint8_t *p, size_t room, Draw *draw) {
-    static const uint64_t BORDERS[] = {0, 1, 2, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000,
-                                       0xFFFFFFFF, UINT64_C(1) << 32, INT64_MAX, UINT64_C(1) << 63, UINT64_MAX};
+    static const uint64_t BORDERS[] = {
+        0, 1, 2, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000,
+        0xFFFFFFFF, UINT64_C(1) << 32, INT64_MAX, UINT64_C(1) << 63, UINT64_MAX,
+    };
     uint64_t value = BORDERS[draw_below(draw, sizeof BORDERS / sizeof BORDERS[0])];
     size_t width = (size_t)1 << draw_below(draw, 4);
     for (size_t i = 0; i < width && i < room; i++) p[i] = (uint8_t)(value >> 8 * i);
@@ -94,7 +97,8 @@ static void put_border_number(uint8_t *p, size_t room, Draw *draw) {
 /* One change of data (size bytes of INPUT_LIMIT); the new size. */
 static size_t mutate(uint8_t *data, size_t size, const Seeds *seeds, Draw *draw) {
     static const char TEXT[] = "{}[]\",:#-&*!|>'%@`\t\n\r \\0123456789.eE+";
-    size_t at = size ? draw_below(draw, size) : 0, length = size ? 1 + draw_below(draw, size - at) : 0;
+    size_t at = size ? draw_below(draw, size) : 0,
+           length = size ? 1 + draw_below(draw, size - at) : 0;
     size_t room = INPUT_LIMIT - size;
     switch (draw_below(draw, 9)) {
     case 0:
@@ -133,7 +137,8 @@ static size_t mutate(uint8_t *data, size_t size, const Seeds *seeds, Draw *draw)
 }
 
 static void try_input(const uint8_t *data, size_t size) {
-    uint8_t *exact = malloc(size ? size : 1); /* a block of its own: the sanitizer watches its end */
+    /* a block of its own: the sanitizer watches its end */
+    uint8_t *exact = malloc(size ? size : 1);
     if (!exact) return;
     memcpy(exact, data, size);
     trying = data;
@@ -165,7 +170,8 @@ int main(int argc, char **argv) {
     signal(SIGABRT, on_signal);
     signal(SIGALRM, on_signal);
 
-    for (size_t i = 0; i < seeds.count; i++, tried++) try_input(seeds.files[i].data, seeds.files[i].size);
+    for (size_t i = 0; i < seeds.count; i++, tried++)
+        try_input(seeds.files[i].data, seeds.files[i].size);
     time_t end = time(NULL) + (time_t)seconds;
     while (!once && time(NULL) < end) {
         for (int batch = 0; batch < 16; batch++, tried++) {
@@ -180,7 +186,7 @@ int main(int argc, char **argv) {
         }
     }
     for (size_t i = 0; i < seeds.count; i++) io_bytes_free(&seeds.files[i]);
-    printf("%s: %llu inputs from %zu seeds, seed %llu: no fault\n", argv[0], (unsigned long long)tried, seeds.count,
-           (unsigned long long)seed);
+    printf("%s: %llu inputs from %zu seeds, seed %llu: no fault\n", argv[0],
+           (unsigned long long)tried, seeds.count, (unsigned long long)seed);
     return 0;
 }
