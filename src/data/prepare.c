@@ -331,9 +331,8 @@ bool prepare_run(const Config *config, Err *err) {
     }
     if (s.stale_count > 0) {
         size_t threads = config->train.threads ? config->train.threads : threads_available();
-        log_info("prepare: %zu of %zu text shards on %zu threads (%s)", s.stale_count,
-                 manifest.train.shard_count + manifest.valid.shard_count, threads,
-                 had_old ? s.reason : reason);
+        log_info("prepare: %zu of %zu text shards on %zu threads", s.stale_count,
+                 manifest.train.shard_count + manifest.valid.shard_count, threads);
         if (!encode_shards(s.stale, s.stale_count, tokenizer, threads, err)) goto done;
     }
     if (!check_contents(&manifest, err) || !total_manifest(&manifest, err)) goto done;
