@@ -180,6 +180,46 @@ static void test_packing_is_dense(void) {
     shards_free(&s);
 }
 
+/* Length warm-up: the same rows, masks and labels, cut at multiples of the piece; every piece has a key of its own. */
+static void test_pieces(void) {
+    enum { N = 32, PIECE = 7, COUNT = 9 };
+    CHECK_INT(batch_pieces(N, PIECE), 5);
+    CHECK_INT(batch_pieces(N, N), 1);
+    CHECK_INT(batch_pieces(N, 0), 1);
+    Shards s = {0};
+    random_shard(&s, 400, 25, rng_key(test_seed(), RNG_TEST, 10, 0));
+    Dataset *d = open_dataset(&s, N);
+    BatchPlan plan = plan_of(N, 0.3), cut = plan;
+    cut.piece = PIECE;
+    Batch whole, pieces;
+    Err err = {0};
+    REQUIRE(batch_create(&whole, COUNT, N, &err) && batch_create(&pieces, COUNT, N, &err));
+    batch_fill_train(&whole, d, &plan, 3, COUNT);
+    batch_fill_train(&pieces, d, &cut, 3, COUNT);
+    CHECK_INT(pieces.total, whole.total);
+    CHECK_INT(pieces.masked, whole.masked);
+    CHECK(!memcmp(pieces.ids, whole.ids, whole.total * sizeof *whole.ids));
+    CHECK(!memcmp(pieces.masked_rows, whole.masked_rows, whole.masked * sizeof *whole.masked_rows));
+    CHECK(!memcmp(pieces.labels, whole.labels, whole.masked * sizeof *whole.labels));
+    size_t p = 0;
+    for (size_t b = 0; b < whole.B; b++) {
+        for (size_t t = whole.start[b]; t < whole.start[b + 1]; t += PIECE, p++) {
+            if (!CHECK(p < pieces.B)) break;
+            CHECK_INT(pieces.start[p], t);
+            CHECK((pieces.seq_key[p] == whole.seq_key[b]) == (t == whole.start[b]));
+            CHECK(p == 0 || pieces.seq_key[p] != pieces.seq_key[p - 1]);
+        }
+    }
+    CHECK_INT(pieces.B, p);
+    CHECK_INT(pieces.start[p], whole.total);
+    batch_fill_eval(&pieces, d, &cut, 0, 1, COUNT); /* evaluations read whole sequences */
+    CHECK_INT(pieces.B, COUNT);
+    batch_destroy(&whole);
+    batch_destroy(&pieces);
+    dataset_close(d);
+    shards_free(&s);
+}
+
 static void test_epochs(void) {
     enum { N = 32 };
     Shards s = {0};
@@ -347,7 +387,8 @@ static void test_refused(void) {
 const Test tests_batcher[] = {{"packing_by_hand", test_packing_by_hand, 0},
                               {"every_token_once", test_every_token_once, 0},
                               {"packing_is_dense", test_packing_is_dense, 0},
-                              {"epochs", test_epochs, 0},
+                              {"pieces", test_pieces, 0},
+    {"epochs", test_epochs, 0},
                               {"eval_stride", test_eval_stride, 0},
                               {"masks_change", test_masks_change, 0},
                               {"refused", test_refused, 0},
