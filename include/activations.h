@@ -1,5 +1,6 @@
-/* Every intermediate of the encoder in one arena.  Only what the backward pass reads is kept per layer; the rest is scratch
- * shared by the layers, and GELU outputs, LayerNorm outputs and attention probabilities are recomputed. */
+/* Every intermediate of the encoder in one arena.  Only what the backward pass reads is kept per
+ * layer; the rest is scratch shared by the layers, and GELU outputs, LayerNorm outputs and
+ * attention probabilities are recomputed. */
 #ifndef ACTIVATIONS_H
 #define ACTIVATIONS_H
 
@@ -22,16 +23,17 @@ typedef struct NormStats {
 } NormStats;
 
 typedef struct LayerActs {
-    real *sum_att;      /* (total,C) residual sum after attention; read by the LayerNorm that follows */
-    real *sum_ffn;      /* (total,C) residual sum after the feed-forward block */
+    real *sum_att; /* (total,C) residual sum after attention; read by the LayerNorm that follows */
+    real *sum_ffn; /* (total,C) residual sum after the feed-forward block */
     NormStats ln1, ln2;
-    real *q;            /* (total,C) */
-    real *k_pre, *v_pre;/* compress-first: E x and F x (B*P,C), only k_pre where E = F; project-first: k and v before
-                           compression (total,C); NULL in full attention */
-    real *kp, *vp;      /* (B*P,C) projected keys and values; (total,C) in full attention */
-    real *att_out;      /* (total,C) concatenated heads, before the output map */
-    real *lse;          /* (total,H) */
-    real *ff_pre;       /* (total,FF) before the GELU */
+    real *q; /* (total,C) */
+    real *k_pre,
+        *v_pre; /* compress-first: E x and F x (B*P,C), only k_pre where E = F; project-first: k and
+                   v before compression (total,C); NULL in full attention */
+    real *kp, *vp; /* (B*P,C) projected keys and values; (total,C) in full attention */
+    real *att_out; /* (total,C) concatenated heads, before the output map */
+    real *lse;     /* (total,H) */
+    real *ff_pre;  /* (total,FF) before the GELU */
 } LayerActs;
 
 typedef struct Activations {
@@ -40,44 +42,49 @@ typedef struct Activations {
     size_t max_B, max_total; /* capacity */
 
     /* kept for backward */
-    real *emb_sum;      /* (total,C) token + position */
+    real *emb_sum; /* (total,C) token + position */
     NormStats emb_ln;
-    real *stream0;      /* (total,C) pre-norm: input of layer 0's residual stream; NULL for post */
+    real *stream0; /* (total,C) pre-norm: input of layer 0's residual stream; NULL for post */
     LayerActs layers[CONFIG_MAX_LAYERS];
     NormStats final_ln; /* pre-norm */
     real *hidden;       /* (total,C) result of the encoder */
 
     /* scratch of one block at a time */
-    real *x, *y;        /* (total,C) block inputs */
-    real *ff_act;       /* (total,FF) */
-    real *row_sums;     /* (B*P) E 1 of each sequence */
-    real *attention;    /* attention_scratch */
-    size_t *key_start;  /* (B+1) */
+    real *x, *y;       /* (total,C) block inputs */
+    real *ff_act;      /* (total,FF) */
+    real *row_sums;    /* (B*P) E 1 of each sequence */
+    real *attention;   /* attention_scratch */
+    size_t *key_start; /* (B+1) */
 
     /* training only */
-    real *d_hidden;     /* (total,C) gradient of hidden, then of whatever the backward pass has reached */
-    real *d_branch;     /* (total,C) */
-    real *d_q, *d_att;  /* (total,C) */
-    real *d_kp, *d_vp;  /* as kp */
-    real *d_x;          /* (total,C) gradient of a block's input, pre-norm; NULL for post (added to d_hidden in place) */
-    real *d_ff;         /* (total,FF) */
+    real *
+        d_hidden; /* (total,C) gradient of hidden, then of whatever the backward pass has reached */
+    real *d_branch;    /* (total,C) */
+    real *d_q, *d_att; /* (total,C) */
+    real *d_kp, *d_vp; /* as kp */
+    real *d_x;  /* (total,C) gradient of a block's input, pre-norm; NULL for post (added to d_hidden
+                   in place) */
+    real *d_ff; /* (total,FF) */
     real *norm_scratch; /* layernorm_scratch(C) */
     real *bias_scratch; /* (B*P) */
 
     /* masked-language-model head, head_rows rows at a time */
-    size_t head_rows;   /* rows of a chunk; the logits of a chunk take about 64 MiB */
-    real *head_x, *head_pre, *head_act, *head_h; /* (head_rows,C) gathered, dense, GELU, LayerNorm */
+    size_t head_rows; /* rows of a chunk; the logits of a chunk take about 64 MiB */
+    real *head_x, *head_pre, *head_act,
+        *head_h; /* (head_rows,C) gathered, dense, GELU, LayerNorm */
     NormStats head_ln;
-    real *logits;       /* (head_rows,V) */
-    real *row_loss;     /* (head_rows) */
+    real *logits;           /* (head_rows,V) */
+    real *row_loss;         /* (head_rows) */
     real *d_head, *d_head2; /* (head_rows,C) training only */
 } Activations;
 
 /* Sizes everything for batches of up to max_B sequences and max_total tokens and allocates once. */
-bool activations_create(Activations *out, const ModelConfig *config, size_t max_B, size_t max_total, ActMode mode, Err *err);
+bool activations_create(Activations *out, const ModelConfig *config, size_t max_B, size_t max_total,
+                        ActMode mode, Err *err);
 void activations_destroy(Activations *acts); /* accepts a zeroed struct */
 
 /* Bytes activations_create would allocate. */
-bool activations_bytes(size_t *out, const ModelConfig *config, size_t max_B, size_t max_total, ActMode mode, Err *err);
+bool activations_bytes(size_t *out, const ModelConfig *config, size_t max_B, size_t max_total,
+                       ActMode mode, Err *err);
 
 #endif

@@ -45,7 +45,8 @@ void batch_destroy(Batch *batch);
 
 /* Fills batch with samples first..first+count-1 of the endless shuffled stream: sample s is
  * sequence perm_e(s mod S) of epoch e = s div S, S = dataset_sequences.  Masks (mlm_mask) and
- * dropout keys are functions of (seed, epoch, sequence). Returns the masked count (also in batch). */
+ * dropout keys are functions of (seed, epoch, sequence). Returns the masked count (also in batch).
+ */
 size_t batch_fill_train(Batch *batch, const Dataset *dataset, const BatchPlan *plan, uint64_t first,
                         size_t count);
 

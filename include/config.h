@@ -23,40 +23,40 @@ typedef enum ProjInit { PROJ_INIT_NORMAL, PROJ_INIT_IDENTITY } ProjInit;
 typedef enum NormPlace { NORM_POST, NORM_PRE } NormPlace;
 
 typedef struct ModelConfig {
-    size_t n;                      /* longest sequence, `<s>` included */
+    size_t n; /* longest sequence, `<s>` included */
     /* projected length of each layer, 1 <= k <= n; the key takes one number or a list.  Under full
      * attention it is not used and not checked against n. */
     size_t k[CONFIG_MAX_LAYERS];
-    Scope scope;                   /* which heads and layers share one projection (`sharing`) */
-    bool tie_kv;                   /* E = F (`sharing`) */
+    Scope scope; /* which heads and layers share one projection (`sharing`) */
+    bool tie_kv; /* E = F (`sharing`) */
     Projection projection;
     AttentionKind attention;
     size_t layers, width, heads, ffn; /* heads divides width */
-    double dropout;                /* embeddings, attention output, ffn output; 0 <= p < 1 */
-    double attention_dropout;      /* attention probabilities */
-    ProjInit proj_init;            /* identity: entry (p, t) of E and F begins 1 larger where t mod k = p */
-    double proj_init_std;          /* of E and F; fixed projections use 1/sqrt(k) */
+    double dropout;                   /* embeddings, attention output, ffn output; 0 <= p < 1 */
+    double attention_dropout;         /* attention probabilities */
+    ProjInit proj_init;   /* identity: entry (p, t) of E and F begins 1 larger where t mod k = p */
+    double proj_init_std; /* of E and F; fixed projections use 1/sqrt(k) */
     NormPlace norm;
-    size_t vocab;                  /* not a key: tokenizer.vocab_size; see config_set_vocab */
+    size_t vocab; /* not a key: tokenizer.vocab_size; see config_set_vocab */
 } ModelConfig;
 
 typedef enum TokenizerType { TOKENIZER_UNIGRAM, TOKENIZER_BPE } TokenizerType;
 
 typedef struct TokenizerConfig {
-    char *model;                   /* sentencepiece .model file; trained where missing */
+    char *model; /* sentencepiece .model file; trained where missing */
     TokenizerType type;
     size_t vocab_size;
-    size_t sample_bytes;           /* at most so much text is sampled for training */
+    size_t sample_bytes; /* at most so much text is sampled for training */
 } TokenizerConfig;
 
 typedef struct PathList {
-    char **items;                  /* existing files, sorted within each glob */
+    char **items; /* existing files, sorted within each glob */
     size_t count;
 } PathList;
 
 typedef struct Glob {
-    char *pattern;                 /* absolute once loaded from a file or an override */
-    char *place;                   /* where it was written, for messages: "file:line:column" */
+    char *pattern; /* absolute once loaded from a file or an override */
+    char *place;   /* where it was written, for messages: "file:line:column" */
 } Glob;
 
 typedef struct GlobList {
@@ -66,23 +66,23 @@ typedef struct GlobList {
 
 typedef struct DataConfig {
     GlobList train_globs, valid_globs; /* keys `train` and `valid`: text shards */
-    PathList train, valid;         /* their files; empty until config_resolve_data */
-    char *tokens;                  /* folder of the prepared token shards and their manifest */
+    PathList train, valid;             /* their files; empty until config_resolve_data */
+    char *tokens;                      /* folder of the prepared token shards and their manifest */
 } DataConfig;
 
 typedef enum BudgetUnit { BUDGET_STEPS, BUDGET_EPOCHS, BUDGET_TOKENS, BUDGET_HOURS } BudgetUnit;
 
 typedef struct TrainConfig {
-    BudgetUnit budget_unit;        /* which one of steps, epochs, tokens, hours is given */
-    double budget;                 /* in that unit, > 0; the schedule ends exactly there */
-    size_t batch;                  /* sequences an update */
-    size_t micro_batch;            /* sequences at a time, at most batch; 0: batch */
-    size_t threads;                /* 0: all this process may use */
+    BudgetUnit budget_unit; /* which one of steps, epochs, tokens, hours is given */
+    double budget;          /* in that unit, > 0; the schedule ends exactly there */
+    size_t batch;           /* sequences an update */
+    size_t micro_batch;     /* sequences at a time, at most batch; 0: batch */
+    size_t threads;         /* 0: all this process may use */
     uint64_t seed;
-    double mask_rate;              /* share of real tokens to predict */
-    size_t eval_every;             /* steps between evaluations; 0: only at the end */
-    size_t eval_sequences;         /* sequences of held-out text an evaluation reads; 0: all */
-    size_t log_every;              /* steps between metrics lines */
+    double mask_rate;      /* share of real tokens to predict */
+    size_t eval_every;     /* steps between evaluations; 0: only at the end */
+    size_t eval_sequences; /* sequences of held-out text an evaluation reads; 0: all */
+    size_t log_every;      /* steps between metrics lines */
 } TrainConfig;
 
 typedef enum OptimizerName { OPTIMIZER_ADAMW, OPTIMIZER_SGD } OptimizerName;
@@ -90,33 +90,34 @@ typedef enum DecayTarget { DECAY_MATRICES, DECAY_ALL } DecayTarget;
 
 typedef struct OptimizerConfig {
     OptimizerName name;
-    double lr;                     /* peak */
+    double lr; /* peak */
     double betas[2];
     double eps;
-    double weight_decay;           /* decoupled: w -= lr * weight_decay * w */
-    DecayTarget decay;             /* matrices: never biases and LayerNorm parameters */
-    double momentum;               /* SGD only */
-    double clip;                   /* largest global gradient norm; 0: no clipping */
+    double weight_decay; /* decoupled: w -= lr * weight_decay * w */
+    DecayTarget decay;   /* matrices: never biases and LayerNorm parameters */
+    double momentum;     /* SGD only */
+    double clip;         /* largest global gradient norm; 0: no clipping */
 } OptimizerConfig;
 
 typedef enum ScheduleDecay { SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_CONSTANT } ScheduleDecay;
 
 typedef struct ScheduleConfig {
-    double warmup;                 /* share of the budget, 0 <= warmup < 1 */
-    ScheduleDecay decay;           /* to zero at the end of the budget */
-    size_t length_start;           /* longest piece of a sequence at first; 0: whole sequences from the start */
-    double length_warmup;          /* share of the budget after which sequences are whole */
+    double warmup;       /* share of the budget, 0 <= warmup < 1 */
+    ScheduleDecay decay; /* to zero at the end of the budget */
+    size_t
+        length_start; /* longest piece of a sequence at first; 0: whole sequences from the start */
+    double length_warmup; /* share of the budget after which sequences are whole */
 } ScheduleConfig;
 
 typedef struct CheckpointConfig {
-    size_t every;                  /* steps between step-*.ckpt files; 0: none of them */
-    size_t keep;                   /* newest step-*.ckpt files kept; 0: all */
+    size_t every; /* steps between step-*.ckpt files; 0: none of them */
+    size_t keep;  /* newest step-*.ckpt files kept; 0: all */
 } CheckpointConfig;
 
 typedef struct Config {
-    char *path;                    /* the file it came from */
-    char *notes;                   /* lines to log: keys given here without effect; or NULL */
-    char *run_dir;                 /* `run`: folder of the run's outputs */
+    char *path;    /* the file it came from */
+    char *notes;   /* lines to log: keys given here without effect; or NULL */
+    char *run_dir; /* `run`: folder of the run's outputs */
     ModelConfig model;
     TokenizerConfig tokenizer;
     DataConfig data;
@@ -132,8 +133,8 @@ typedef struct Config {
  * and data.tokens are always relative to the working folder.  No text file is looked for: see
  * config_resolve_data.  Fails with ERR_CONFIG and "file:line:column: section.key = value: ..." (or
  * "override 'a.b=c': ..."); *out is then empty. */
-bool config_load(Config *out, const char *path, const char *const *overrides,
-                 size_t override_count, Err *err);
+bool config_load(Config *out, const char *path, const char *const *overrides, size_t override_count,
+                 Err *err);
 void config_free(Config *config); /* accepts a zeroed Config */
 
 /* Finds the files of data.train (which must be given) and data.valid; for commands that read text.

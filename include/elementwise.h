@@ -1,5 +1,5 @@
-/* Whole-tensor passes of the optimizer and the trainer: each is parallel, one pass over memory, and reproducible at a given
- * thread count. */
+/* Whole-tensor passes of the optimizer and the trainer: each is parallel, one pass over memory, and
+ * reproducible at a given thread count. */
 #ifndef ELEMENTWISE_H
 #define ELEMENTWISE_H
 
@@ -10,7 +10,8 @@
 void vec_zero(real *x, size_t count);
 void vec_add(real *restrict y, const real *restrict x, size_t count); /* y += x */
 
-/* Sum of squares in double, partial sums of fixed blocks added in order: independent of the thread count. */
+/* Sum of squares in double, partial sums of fixed blocks added in order: independent of the thread
+ * count. */
 double vec_sum_squares(const real *x, size_t count);
 
 /* Index of the first element that is not finite, or count. */

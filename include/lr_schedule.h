@@ -1,4 +1,5 @@
-/* The learning rate and the length of sequences, pure functions of the consumed share of the budget. */
+/* The learning rate and the length of sequences, pure functions of the consumed share of the
+ * budget. */
 #ifndef LR_SCHEDULE_H
 #define LR_SCHEDULE_H
 

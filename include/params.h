@@ -1,6 +1,7 @@
-/* Parameters of the model.  One table (src/model/params.c) describes every tensor: name, shape, weight decay, initialiser.
- * Layout, pointers, initialisation, optimizer, checkpoints, `inspect` and gradient norms by name are loops over it.
- * Parameters, gradients and both moments are four blocks of identical layout. */
+/* Parameters of the model.  One table (src/model/params.c) describes every tensor: name, shape,
+ * weight decay, initialiser. Layout, pointers, initialisation, optimizer, checkpoints, `inspect`
+ * and gradient norms by name are loops over it. Parameters, gradients and both moments are four
+ * blocks of identical layout. */
 #ifndef PARAMS_H
 #define PARAMS_H
 
@@ -16,48 +17,50 @@
 typedef enum Init { INIT_NORMAL, INIT_ZERO, INIT_ONE, INIT_PROJECTION } Init;
 
 typedef struct Tensor {
-    char name[40];      /* e.g. "layer3.seq_proj_k" */
-    size_t rows, cols;  /* a vector has cols 1 */
-    size_t offset;      /* reals from the block's start; 64-byte aligned */
-    size_t count;       /* rows * cols */
-    bool matrix;        /* weight decay applies under optimizer.decay: matrices */
-    bool frozen;        /* fixed projection: no gradient, no update */
+    char name[40];     /* e.g. "layer3.seq_proj_k" */
+    size_t rows, cols; /* a vector has cols 1 */
+    size_t offset;     /* reals from the block's start; 64-byte aligned */
+    size_t count;      /* rows * cols */
+    bool matrix;       /* weight decay applies under optimizer.decay: matrices */
+    bool frozen;       /* fixed projection: no gradient, no update */
     Init init;
     double init_std;
-    size_t identity_k;  /* projections: 1 is added at (r, t) where t = r modulo this; 0: nowhere */
+    size_t identity_k; /* projections: 1 is added at (r, t) where t = r modulo this; 0: nowhere */
 } Tensor;
 
 typedef struct ParamTable {
     Tensor *items;
     size_t count;
-    size_t block_reals;  /* length of a block, alignment gaps included (they stay zero) */
-    size_t parameters;   /* elements of all tensors */
-    size_t trainable;    /* without frozen ones */
-    size_t projections;  /* distinct E and F matrices, as the paper counts them: 2 L h, 2 L, L or 1 */
+    size_t block_reals; /* length of a block, alignment gaps included (they stay zero) */
+    size_t parameters;  /* elements of all tensors */
+    size_t trainable;   /* without frozen ones */
+    size_t
+        projections; /* distinct E and F matrices, as the paper counts them: 2 L h, 2 L, L or 1 */
 } ParamTable;
 
 typedef struct LayerParams {
-    real *q_w, *k_w, *v_w;              /* (C,C) */
-    real *q_b, *k_b, *v_b;              /* (C) */
-    real *seq_proj_k, *seq_proj_v;      /* E, F: (P,N), or H of them under scope head; the same pointer where E = F; NULL in full attention */
-    real *out_w, *out_b;                /* (C,C), (C) */
-    real *ln1_w, *ln1_b;                /* (C) after attention (post) or before it (pre) */
-    real *ff1_w, *ff1_b;                /* (FF,C), (FF) */
-    real *ff2_w, *ff2_b;                /* (C,FF), (C) */
-    real *ln2_w, *ln2_b;                /* (C) after the feed-forward block (post) or before it (pre) */
+    real *q_w, *k_w, *v_w;         /* (C,C) */
+    real *q_b, *k_b, *v_b;         /* (C) */
+    real *seq_proj_k, *seq_proj_v; /* E, F: (P,N), or H of them under scope head; the same pointer
+                                      where E = F; NULL in full attention */
+    real *out_w, *out_b;           /* (C,C), (C) */
+    real *ln1_w, *ln1_b;           /* (C) after attention (post) or before it (pre) */
+    real *ff1_w, *ff1_b;           /* (FF,C), (FF) */
+    real *ff2_w, *ff2_b;           /* (C,FF), (C) */
+    real *ln2_w, *ln2_b;           /* (C) after the feed-forward block (post) or before it (pre) */
 } LayerParams;
 
 /* Views into a block: of weights, or of gradients with the same member names. */
 typedef struct Params {
     real *block;
-    real *token;                /* (V,C), also the decoder of the masked-language-model head */
-    real *position;             /* (N,C) */
-    real *emb_ln_w, *emb_ln_b;  /* (C) */
+    real *token;               /* (V,C), also the decoder of the masked-language-model head */
+    real *position;            /* (N,C) */
+    real *emb_ln_w, *emb_ln_b; /* (C) */
     LayerParams layers[CONFIG_MAX_LAYERS];
-    real *final_ln_w, *final_ln_b;              /* (C), pre-norm only, else NULL */
-    real *head_w, *head_b;                      /* (C,C), (C) */
-    real *head_ln_w, *head_ln_b;                /* (C) */
-    real *head_bias;                            /* (V) */
+    real *final_ln_w, *final_ln_b; /* (C), pre-norm only, else NULL */
+    real *head_w, *head_b;         /* (C,C), (C) */
+    real *head_ln_w, *head_ln_b;   /* (C) */
+    real *head_bias;               /* (V) */
 } Params;
 
 /* Describes the tensors of a model; fails (ERR_CONFIG) when sizes overflow. */
@@ -69,8 +72,9 @@ const Tensor *param_table_find(const ParamTable *table, const char *name); /* NU
 void params_view(Params *out, const ParamTable *table, const ModelConfig *config, real *block);
 
 /* N(0, 0.02) matrices, zero biases, LayerNorm weights 1, projections N(0, proj_init_std)
- * plus, under proj_init: identity, the identity repeated along the sequence (fixed ones N(0, 1/k)).  Each tensor is a
- * function of (seed, its name): models that differ in one tensor agree in the others. */
+ * plus, under proj_init: identity, the identity repeated along the sequence (fixed ones N(0, 1/k)).
+ * Each tensor is a function of (seed, its name): models that differ in one tensor agree in the
+ * others. */
 void params_init(real *block, const ParamTable *table, uint64_t seed);
 
 #endif

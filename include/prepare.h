@@ -31,9 +31,9 @@ typedef struct ManifestShard {
 /* What the manifest says of the training or held-out part. */
 typedef struct ManifestPart {
     TextTotals totals;
-    double
-        unigram_entropy; /* nats, of the token distribution of this part; specials not counted; 0 without tokens */
-    ManifestShard *shards; /* (shard_count), in the config's order */
+    double unigram_entropy; /* nats, of the token distribution of this part; specials not counted; 0
+                               without tokens */
+    ManifestShard *shards;  /* (shard_count), in the config's order */
     size_t shard_count;
 } ManifestPart;
 

@@ -1,7 +1,7 @@
 /* Memory-mapped token shards.
- * A shard holds tokens in text order, with `</s>` stored after the last line of each document, and the length of every
- * line in tokens, so that sequences of any n can be packed from it without preparing again.  All numbers are
- * little-endian.
+ * A shard holds tokens in text order, with `</s>` stored after the last line of each document, and
+ * the length of every line in tokens, so that sequences of any n can be packed from it without
+ * preparing again.  All numbers are little-endian.
  *
  *   offset  size  field              rule
  *   0       8     magic              "LFTOKENS"
@@ -17,9 +17,9 @@
  *   64      8     file size          u64, 128 + n*w rounded up to a multiple of 8 + 4*m, exactly
  *   72      48    zero               must be zero in version 1
  *   120     8     header checksum    u64, XXH3 of bytes 0 to 119
- *   128     n*w   tokens             u16 or u32; only `</s>` and `<unk>` of the special ids; exactly d are `</s>`
- *           0-7   zero               up to a multiple of 8
- *           4*m   line lengths       u32, at least 1, the `</s>` behind a line included; their sum is n */
+ *   128     n*w   tokens             u16 or u32; only `</s>` and `<unk>` of the special ids;
+ * exactly d are `</s>` 0-7   zero               up to a multiple of 8 4*m   line lengths       u32,
+ * at least 1, the `</s>` behind a line included; their sum is n */
 #ifndef TOKEN_FILE_H
 #define TOKEN_FILE_H
 

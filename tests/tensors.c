@@ -56,8 +56,8 @@ double tensor_dot(const real *a, const real *b, size_t count) {
     return sum;
 }
 
-bool tensor_check(const real *got, const double *want, size_t count, double tol, const char *name, const char *file,
-                  int line) {
+bool tensor_check(const real *got, const double *want, size_t count, double tol, const char *name,
+                  const char *file, int line) {
     double largest = 0, worst = 0;
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
@@ -70,7 +70,8 @@ bool tensor_check(const real *got, const double *want, size_t count, double tol,
         }
     }
     if (worst <= tol * largest) return true;
-    test_fail(file, line, "%s[%zu] of %zu = %.9g, want %.9g; error %.3g of the largest element, allowed %.3g", name, at, count,
-              (double)got[at], want[at], worst / largest, tol);
+    test_fail(file, line,
+              "%s[%zu] of %zu = %.9g, want %.9g; error %.3g of the largest element, allowed %.3g",
+              name, at, count, (double)got[at], want[at], worst / largest, tol);
     return false;
 }

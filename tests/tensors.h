@@ -14,7 +14,8 @@
 void *tensors_take(size_t count, size_t elem_size);
 void tensors_free(void);
 
-/* Standard normal values times scale; every call of a test gives others, and every run the same for one SEED. */
+/* Standard normal values times scale; every call of a test gives others, and every run the same for
+ * one SEED. */
 real *tensor_normal(size_t count, double scale);
 real *tensor_filled(size_t count, double value);
 real *tensor_copy(const real *x, size_t count);
@@ -26,9 +27,10 @@ size_t *tensor_starts(const size_t *lengths, size_t B);
 double tensor_dot(const real *a, const real *b, size_t count);
 
 /* max |got - want| <= tol * max |want|; NaN fails.  Shows the worst element. */
-#define CHECK_TENSOR(got, want, count, tol) tensor_check((got), (want), (count), (tol), #got, __FILE__, __LINE__)
-bool tensor_check(const real *got, const double *want, size_t count, double tol, const char *name, const char *file,
-                  int line);
+#define CHECK_TENSOR(got, want, count, tol)                                                        \
+    tensor_check((got), (want), (count), (tol), #got, __FILE__, __LINE__)
+bool tensor_check(const real *got, const double *want, size_t count, double tol, const char *name,
+                  const char *file, int line);
 
 /* The same bits. */
 #define CHECK_SAME(a, b, count) CHECK(memcmp((a), (b), (count) * sizeof *(a)) == 0)

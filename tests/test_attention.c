@@ -15,7 +15,8 @@ typedef struct Case {
     real *d_q, *d_k, *d_v, *scratch;
 } Case;
 
-static Case case_new(const size_t *T, const size_t *keys, size_t B, size_t H, size_t D, double p, double q_scale) {
+static Case case_new(const size_t *T, const size_t *keys, size_t B, size_t H, size_t D, double p,
+                     double q_scale) {
     Case t = {.shape = {.B = B, .H = H, .D = D, .layer = 2, .p = p}, .C = H * D};
     uint64_t *seq_key = tensors_take(B, sizeof *seq_key);
     for (size_t b = 0; b < B; b++) seq_key[b] = rng_key(test_seed(), RNG_DROPOUT, 5, b);
@@ -37,10 +38,13 @@ static Case case_new(const size_t *T, const size_t *keys, size_t B, size_t H, si
     return t;
 }
 
-static void forward(Case *t) { attention_forward(t->out, t->lse, t->q, t->k, t->v, &t->shape, t->scratch); }
+static void forward(Case *t) {
+    attention_forward(t->out, t->lse, t->q, t->k, t->v, &t->shape, t->scratch);
+}
 
 static void backward(Case *t) {
-    attention_backward(t->d_q, t->d_k, t->d_v, t->r, t->q, t->k, t->v, t->out, t->lse, &t->shape, t->scratch);
+    attention_backward(t->d_q, t->d_k, t->d_v, t->r, t->q, t->k, t->v, t->out, t->lse, &t->shape,
+                       t->scratch);
 }
 
 /* The same in double without blocks, straight from the definition; every probability is kept. */
@@ -48,21 +52,26 @@ typedef struct Reference {
     double *out, *lse, *d_q, *d_k, *d_v;
 } Reference;
 
-static double row_dot(const real *a, const real *b, size_t D) { return tensor_dot(a, b, D); }
+static double row_dot(const real *a, const real *b, size_t D) {
+    return tensor_dot(a, b, D);
+}
 
 /* Query t of sequence b and head h. */
-static void reference_row(const Case *t, Reference *ref, size_t b, size_t h, size_t at, double *prob, double *mask) {
+static void reference_row(const Case *t, Reference *ref, size_t b, size_t h, size_t at,
+                          double *prob, double *mask) {
     const AttentionShape *s = &t->shape;
     size_t keys = s->key_start[b + 1] - s->key_start[b], D = s->D;
     size_t i = (s->start[b] + at) * t->C + h * D, j0 = s->key_start[b] * t->C + h * D;
-    uint64_t key = rng_key(s->p > 0 ? dropout_key(s->seq_key[b], s->layer, SITE_PROBABILITIES) : 0, RNG_DROPOUT, h,
-                           at / 1024);
+    uint64_t key = rng_key(s->p > 0 ? dropout_key(s->seq_key[b], s->layer, SITE_PROBABILITIES) : 0,
+                           RNG_DROPOUT, h, at / 1024);
     double max = -INFINITY, sum = 0, dots = 0;
     for (size_t j = 0; j < keys; j++) {
         prob[j] = row_dot(t->q + i, t->k + j0 + j * t->C, D) / sqrt((double)D);
         max = fmax(max, prob[j]);
         uint32_t index = (uint32_t)(at % 1024 * keys + j);
-        mask[j] = s->p > 0 ? (double)dropout_factor(key, index, dropout_threshold(s->p), (real)(1 / (1 - s->p))) : 1;
+        mask[j] = s->p > 0 ? (double)dropout_factor(key, index, dropout_threshold(s->p),
+                                                    (real)(1 / (1 - s->p)))
+                           : 1;
     }
     for (size_t j = 0; j < keys; j++) sum += exp(prob[j] - max);
     ref->lse[(s->start[b] + at) * s->H + h] = max + log(sum);
@@ -84,10 +93,13 @@ static void reference_row(const Case *t, Reference *ref, size_t b, size_t h, siz
 }
 
 static Reference reference(const Case *t) {
-    Reference ref = {tensors_take(t->total * t->C, sizeof(double)), tensors_take(t->total * t->shape.H, sizeof(double)),
-                     tensors_take(t->total * t->C, sizeof(double)), tensors_take(t->total_keys * t->C, sizeof(double)),
+    Reference ref = {tensors_take(t->total * t->C, sizeof(double)),
+                     tensors_take(t->total * t->shape.H, sizeof(double)),
+                     tensors_take(t->total * t->C, sizeof(double)),
+                     tensors_take(t->total_keys * t->C, sizeof(double)),
                      tensors_take(t->total_keys * t->C, sizeof(double))};
-    double *prob = tensors_take(t->total_keys, sizeof *prob), *mask = tensors_take(t->total_keys, sizeof *mask);
+    double *prob = tensors_take(t->total_keys, sizeof *prob),
+           *mask = tensors_take(t->total_keys, sizeof *mask);
     for (size_t b = 0; b < t->shape.B; b++) {
         for (size_t h = 0; h < t->shape.H; h++) {
             size_t T = t->shape.start[b + 1] - t->shape.start[b];
@@ -135,9 +147,11 @@ static void test_grad(void) {
     check_grad(T, T, 0.3);
 }
 
-/* Ragged lengths around the number of keys and around the block of 64 queries, with and without dropout, 1 to 3 threads. */
+/* Ragged lengths around the number of keys and around the block of 64 queries, with and without
+ * dropout, 1 to 3 threads. */
 static void test_ragged(void) {
-    const size_t T[] = {1, 2, 15, 16, 17, 63, 64, 65, 130}, P[] = {16, 16, 16, 16, 16, 16, 16, 16, 16};
+    const size_t T[] = {1, 2, 15, 16, 17, 63, 64, 65, 130},
+                 P[] = {16, 16, 16, 16, 16, 16, 16, 16, 16};
     for (size_t threads = 1; threads <= 3; threads++) {
         threads_set(threads);
         for (int p = 0; p < 2; p++) {
@@ -147,7 +161,8 @@ static void test_ragged(void) {
     }
 }
 
-/* Several blocks of keys: the running maximum, with scores spread enough that it moves by many units. */
+/* Several blocks of keys: the running maximum, with scores spread enough that it moves by many
+ * units. */
 static void test_many_keys(void) {
     const size_t T[] = {1300, 70}, keys[] = {1300, 257}, few[] = {128, 300};
     threads_set(2);
@@ -164,15 +179,17 @@ static void test_large_scores(void) {
     Reference ref = reference(&t);
     forward(&t);
     backward(&t);
-    double tol = sizeof(real) == sizeof(float) ? 1e-3 : 1e-11; /* scores of 1000 carry an error of 1e-4 in float */
+    double tol = sizeof(real) == sizeof(float)
+                     ? 1e-3
+                     : 1e-11; /* scores of 1000 carry an error of 1e-4 in float */
     CHECK_TENSOR(t.out, ref.out, t.total * t.C, tol);
     CHECK_TENSOR(t.lse, ref.lse, t.total, KERNEL_TOL);
     CHECK_TENSOR(t.d_v, ref.d_v, t.total_keys * t.C, tol);
     tensors_free();
 }
 
-/* Without dropout the probabilities of a row sum to 1: values of one give outputs of one, and the maximum of the values
- * bounds the outputs. */
+/* Without dropout the probabilities of a row sum to 1: values of one give outputs of one, and the
+ * maximum of the values bounds the outputs. */
 static void test_rows_sum_to_one(void) {
     const size_t T[] = {150, 1, 33}, keys[] = {400, 7, 1};
     Case t = case_new(T, keys, 3, 2, 8, 0, 2);
@@ -193,7 +210,8 @@ static void test_dropout_rate(void) {
     const size_t T[] = {1500}, keys[] = {64};
     Case t = case_new(T, keys, 1, 1, 64, 0.25, 0); /* q = 0: all probabilities are 1/64 */
     for (size_t j = 0; j < 64; j++) {
-        for (size_t d = 0; d < 64; d++) t.v[j * 64 + d] = j == d; /* out is the row of probabilities */
+        for (size_t d = 0; d < 64; d++)
+            t.v[j * 64 + d] = j == d; /* out is the row of probabilities */
     }
     forward(&t);
     double kept = 0, column[64] = {0}, n = 1500 * 64, sigma = sqrt(0.25 * 0.75);
@@ -205,7 +223,8 @@ static void test_dropout_rate(void) {
     }
     CHECK_CLOSE(kept, 0.75 * n, 5 * sigma * sqrt(n));
     for (size_t j = 0; j < 64; j++) CHECK_CLOSE(column[j], 0.75 * 1500, 5 * sigma * sqrt(1500));
-    for (size_t row = 0; row + 1024 < 1500; row++) { /* the mask does not repeat past the rows of one key */
+    for (size_t row = 0; row + 1024 < 1500;
+         row++) { /* the mask does not repeat past the rows of one key */
         CHECK(memcmp(t.out + row * 64, t.out + (row + 1024) * 64, 64 * sizeof *t.out) != 0);
     }
     tensors_free();
@@ -237,7 +256,8 @@ static void test_batch_mates(void) {
     backward(&t);
     threads_set(1);
     for (size_t b = 0; b < 3; b++) {
-        size_t start[] = {0, T[b]}, key_start[] = {0, 64}, from = t.shape.start[b] * t.C, key = b * 64 * t.C;
+        size_t start[] = {0, T[b]}, key_start[] = {0, 64}, from = t.shape.start[b] * t.C,
+               key = b * 64 * t.C;
         Case one = t;
         one.shape.B = 1;
         one.shape.start = start;
@@ -280,10 +300,12 @@ static void test_threads_agree(void) {
     tensors_free();
 }
 
-/* K = (1,2,3), V = (10,20,30), q = 1: full attention, and compressed by E = F = ((1/2,1/2,0),(0,0,1)). */
+/* K = (1,2,3), V = (10,20,30), q = 1: full attention, and compressed by E = F =
+ * ((1/2,1/2,0),(0,0,1)). */
 static void test_worked_example(void) {
     const size_t start[] = {0, 1}, three[] = {0, 3}, two[] = {0, 2};
-    const real q[] = {1}, k[] = {1, 2, 3}, v[] = {10, 20, 30}, e[] = {(real)0.5, (real)0.5, 0, 0, 0, 1};
+    const real q[] = {1}, k[] = {1, 2, 3}, v[] = {10, 20, 30},
+               e[] = {(real)0.5, (real)0.5, 0, 0, 0, 1};
     real out[1], kp[2], vp[2], *scratch = tensor_filled(attention_scratch(1), NAN);
     AttentionShape shape = {.B = 1, .H = 1, .D = 1, .start = start, .key_start = three};
     attention_forward(out, NULL, q, k, v, &shape, scratch);
@@ -301,7 +323,8 @@ static void test_identity_projection_is_full(void) {
     const size_t T[] = {97, 97}, P[] = {97, 97};
     Case full = case_new(T, T, 2, 2, 12, 0, 1), compressed = full;
     size_t count = full.total * full.C;
-    real *e = tensor_filled(97 * 97, 0), *kp = tensor_filled(count, NAN), *vp = tensor_filled(count, NAN);
+    real *e = tensor_filled(97 * 97, 0), *kp = tensor_filled(count, NAN),
+         *vp = tensor_filled(count, NAN);
     for (size_t i = 0; i < 97; i++) e[i * 98] = 1;
     forward(&full);
     backward(&full);
@@ -317,7 +340,8 @@ static void test_identity_projection_is_full(void) {
     forward(&compressed);
     backward(&compressed);
     real *d_k = tensor_filled(count, NAN);
-    seq_project_backward(d_k, NULL, compressed.d_k, full.k, e, 97 * 97, full.shape.start, 2, 1, 97, 97, full.C, 0);
+    seq_project_backward(d_k, NULL, compressed.d_k, full.k, e, 97 * 97, full.shape.start, 2, 1, 97,
+                         97, full.C, 0);
     CHECK_ARRAY_CLOSE(compressed.out, full.out, count, KERNEL_TOL);
     CHECK_ARRAY_CLOSE(compressed.d_q, full.d_q, count, KERNEL_TOL);
     CHECK_ARRAY_CLOSE(d_k, full.d_k, count, KERNEL_TOL);

@@ -180,7 +180,8 @@ static void test_packing_is_dense(void) {
     shards_free(&s);
 }
 
-/* Length warm-up: the same rows, masks and labels, cut at multiples of the piece; every piece has a key of its own. */
+/* Length warm-up: the same rows, masks and labels, cut at multiples of the piece; every piece has a
+ * key of its own. */
 static void test_pieces(void) {
     enum { N = 32, PIECE = 7, COUNT = 9 };
     CHECK_INT(batch_pieces(N, PIECE), 5);
@@ -388,7 +389,7 @@ const Test tests_batcher[] = {{"packing_by_hand", test_packing_by_hand, 0},
                               {"every_token_once", test_every_token_once, 0},
                               {"packing_is_dense", test_packing_is_dense, 0},
                               {"pieces", test_pieces, 0},
-    {"epochs", test_epochs, 0},
+                              {"epochs", test_epochs, 0},
                               {"eval_stride", test_eval_stride, 0},
                               {"masks_change", test_masks_change, 0},
                               {"refused", test_refused, 0},

@@ -1,4 +1,5 @@
-/* Good configs of one file: every key, defaults, spellings, help, and the configs that come along. */
+/* Good configs of one file: every key, defaults, spellings, help, and the configs that come along.
+ */
 #include <dirent.h>
 #include <locale.h>
 #include <stdio.h>
@@ -110,19 +111,20 @@ static void test_every_key(void) {
  * trips. */
 static void test_members(void) {
     Config c;
-    load_text(&c, "run: r\nmodel: {n: 70, k: [9, 8], sharing: {scope: head, tie_kv: true}, "
-                  "projection: fixed, attention: linformer,\n"
-                  "  layers: 2, width: 15, heads: 5, ffn: 31, dropout: 0.2, attention_dropout: "
-                  "0.3, proj_init: identity, proj_init_std: 0.4, norm: pre}\n"
-                  "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
-                  "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
-                  "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
-                  "0.21, eval_every: 12,\n"
-                  "  eval_sequences: 13, log_every: 14}\n"
-                  "optimizer: {name: sgd, lr: 0.5, betas: [0.6, 0.7], eps: 0.8, weight_decay: 0.9, "
-                  "decay: all, momentum: 0.11, clip: 0.12}\n"
-                  "schedule: {warmup: 0.13, decay: constant, length_start: 18, length_warmup: 0.19}\n"
-                  "checkpoint: {every: 15, keep: 16}\n");
+    load_text(&c,
+              "run: r\nmodel: {n: 70, k: [9, 8], sharing: {scope: head, tie_kv: true}, "
+              "projection: fixed, attention: linformer,\n"
+              "  layers: 2, width: 15, heads: 5, ffn: 31, dropout: 0.2, attention_dropout: "
+              "0.3, proj_init: identity, proj_init_std: 0.4, norm: pre}\n"
+              "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
+              "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
+              "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
+              "0.21, eval_every: 12,\n"
+              "  eval_sequences: 13, log_every: 14}\n"
+              "optimizer: {name: sgd, lr: 0.5, betas: [0.6, 0.7], eps: 0.8, weight_decay: 0.9, "
+              "decay: all, momentum: 0.11, clip: 0.12}\n"
+              "schedule: {warmup: 0.13, decay: constant, length_start: 18, length_warmup: 0.19}\n"
+              "checkpoint: {every: 15, keep: 16}\n");
     CHECK_STR(c.run_dir, "r");
     CHECK(c.model.n == 70 && c.model.k[0] == 9 && c.model.k[1] == 8 && c.model.k[2] == 0);
     CHECK(c.model.scope == SCOPE_HEAD && c.model.tie_kv && c.model.projection == PROJECTION_FIXED);

@@ -12,7 +12,8 @@ typedef struct Case {
 } Case;
 
 static Case case_new(size_t rows, size_t V, double scale) {
-    Case t = {rows, V, tensor_normal(rows * V, scale), tensor_filled(rows, NAN), tensors_take(rows, sizeof(uint32_t))};
+    Case t = {rows, V, tensor_normal(rows * V, scale), tensor_filled(rows, NAN),
+              tensors_take(rows, sizeof(uint32_t))};
     for (size_t r = 0; r < rows; r++) t.labels[r] = (uint32_t)(r * 7 % V);
     return t;
 }
@@ -36,7 +37,8 @@ static void test_grad(void) {
 
 static void check_values(Case t, double tol) {
     size_t count = t.rows * t.V;
-    double *losses = tensors_take(t.rows, sizeof *losses), *grad = tensors_take(count, sizeof *grad);
+    double *losses = tensors_take(t.rows, sizeof *losses),
+           *grad = tensors_take(count, sizeof *grad);
     double *prob = tensors_take(count, sizeof *prob);
     for (size_t r = 0; r < t.rows; r++) {
         const real *x = t.logits + r * t.V;
@@ -113,6 +115,9 @@ static void test_nonfinite_shows(void) {
     }
 }
 
-const Test tests_cross_entropy[] = {
-    {"grad", test_grad, TEST_DOUBLE}, {"values", test_values, 0}, {"uniform", test_uniform, 0},
-    {"sums", test_sums, 0}, {"nonfinite_shows", test_nonfinite_shows, 0}, {0}};
+const Test tests_cross_entropy[] = {{"grad", test_grad, TEST_DOUBLE},
+                                    {"values", test_values, 0},
+                                    {"uniform", test_uniform, 0},
+                                    {"sums", test_sums, 0},
+                                    {"nonfinite_shows", test_nonfinite_shows, 0},
+                                    {0}};

@@ -25,14 +25,16 @@ static Case case_new(void) {
     return t;
 }
 
-static void forward(const Case *t, real *r, const real *x, const real *branch, const real *bias, double p) {
+static void forward(const Case *t, real *r, const real *x, const real *branch, const real *bias,
+                    double p) {
     residual_dropout_forward(r, x, branch, bias, t->start, t->key, SEQS, WIDTH, 3, SITE_FFN, p);
 }
 
 /* The documented mask, element by element. */
 static real mask_at(const Case *t, size_t b, size_t row, size_t c, double p) {
     uint32_t index = (uint32_t)((row - t->start[b]) * WIDTH + c);
-    return dropout_factor(dropout_key(t->key[b], 3, SITE_FFN), index, dropout_threshold(p), (real)(1 / (1 - p)));
+    return dropout_factor(dropout_key(t->key[b], 3, SITE_FFN), index, dropout_threshold(p),
+                          (real)(1 / (1 - p)));
 }
 
 static void test_values(void) {
@@ -46,7 +48,8 @@ static void test_values(void) {
                 for (size_t c = 0; c < WIDTH; c++) {
                     size_t i = row * WIDTH + c;
                     double value = (double)t.branch[i] + (bias ? (double)bias[c] : 0);
-                    want[i] = (x ? (double)x[i] : 0) + value * (p > 0 ? (double)mask_at(&t, b, row, c, p) : 1);
+                    want[i] = (x ? (double)x[i] : 0) +
+                              value * (p > 0 ? (double)mask_at(&t, b, row, c, p) : 1);
                 }
             }
         }
@@ -61,7 +64,8 @@ static void test_in_place(void) {
     for (int p = 0; p < 2; p++) {
         Case t = case_new();
         forward(&t, t.r, t.x, t.branch, t.bias, 0.2 * p);
-        real *x = tensor_copy(t.x, t.total * WIDTH), *branch = tensor_copy(t.branch, t.total * WIDTH);
+        real *x = tensor_copy(t.x, t.total * WIDTH),
+             *branch = tensor_copy(t.branch, t.total * WIDTH);
         forward(&t, x, x, t.branch, t.bias, 0.2 * p);
         CHECK_SAME(x, t.r, t.total * WIDTH);
         forward(&t, branch, t.x, branch, t.bias, 0.2 * p);
@@ -77,7 +81,8 @@ static void test_adjoint(void) {
     forward(&t, t.r, NULL, t.branch, NULL, 0.3);
     residual_dropout_backward(d_branch, v, t.start, t.key, SEQS, WIDTH, 3, SITE_FFN, 0.3);
     double forward_dot = tensor_dot(t.r, v, t.total * WIDTH);
-    CHECK_CLOSE(tensor_dot(t.branch, d_branch, t.total * WIDTH), forward_dot, KERNEL_TOL * (double)t.total * WIDTH);
+    CHECK_CLOSE(tensor_dot(t.branch, d_branch, t.total * WIDTH), forward_dot,
+                KERNEL_TOL * (double)t.total * WIDTH);
     residual_dropout_backward(v, v, t.start, t.key, SEQS, WIDTH, 3, SITE_FFN, 0.3);
     CHECK_SAME(v, d_branch, t.total * WIDTH);
     tensors_free();
@@ -94,15 +99,21 @@ static const uint64_t GRAD_KEYS[] = {11, 22};
 
 static double loss(void *ctx) {
     GradCase *t = ctx;
-    residual_dropout_forward(t->r, t->x, t->branch, t->bias, t->start, GRAD_KEYS, 2, GRAD_WIDTH, 1, SITE_HEAD, 0.25);
+    residual_dropout_forward(t->r, t->x, t->branch, t->bias, t->start, GRAD_KEYS, 2, GRAD_WIDTH, 1,
+                             SITE_HEAD, 0.25);
     return tensor_dot(t->r, t->weights, GRAD_COUNT);
 }
 
 static void test_grad(void) {
-    GradCase t = {{0, 7, 9}, tensor_normal(GRAD_COUNT, 1), tensor_normal(GRAD_COUNT, 1), tensor_normal(GRAD_WIDTH, 1),
-                  tensor_filled(GRAD_COUNT, NAN), tensor_normal(GRAD_COUNT, 1)};
+    GradCase t = {{0, 7, 9},
+                  tensor_normal(GRAD_COUNT, 1),
+                  tensor_normal(GRAD_COUNT, 1),
+                  tensor_normal(GRAD_WIDTH, 1),
+                  tensor_filled(GRAD_COUNT, NAN),
+                  tensor_normal(GRAD_COUNT, 1)};
     real *d_branch = tensor_filled(GRAD_COUNT, NAN), *d_bias = tensor_filled(GRAD_WIDTH, 0);
-    residual_dropout_backward(d_branch, t.weights, t.start, GRAD_KEYS, 2, GRAD_WIDTH, 1, SITE_HEAD, 0.25);
+    residual_dropout_backward(d_branch, t.weights, t.start, GRAD_KEYS, 2, GRAD_WIDTH, 1, SITE_HEAD,
+                              0.25);
     for (size_t i = 0; i < GRAD_COUNT; i++) d_bias[i % GRAD_WIDTH] += d_branch[i];
     GradCheck g = {.loss = loss, .ctx = &t};
     CHECK(grad_close(&g, "branch", t.branch, d_branch, GRAD_COUNT, 1e-7));
@@ -131,7 +142,8 @@ static void test_rate(void) {
             CHECK_CLOSE(in_row, WIDTH * (1 - p), 5 * sigma * sqrt(WIDTH));
             kept += in_row;
         }
-        for (size_t c = 0; c < WIDTH; c++) CHECK_CLOSE((double)col[c], total * (1 - p), 5 * sigma * sqrt(total));
+        for (size_t c = 0; c < WIDTH; c++)
+            CHECK_CLOSE((double)col[c], total * (1 - p), 5 * sigma * sqrt(total));
         CHECK_CLOSE(kept, total * WIDTH * (1 - p), 5 * sigma * sqrt(total * WIDTH));
         tensors_free();
     }
@@ -146,7 +158,8 @@ static void test_batch_mates(void) {
     for (size_t b = 0; b < SEQS; b++) {
         size_t alone[] = {0, LENGTHS[b]}, from = t.start[b] * WIDTH;
         real *r = tensor_filled(LENGTHS[b] * WIDTH, NAN);
-        residual_dropout_forward(r, t.x + from, t.branch + from, t.bias, alone, &t.key[b], 1, WIDTH, 3, SITE_FFN, 0.1);
+        residual_dropout_forward(r, t.x + from, t.branch + from, t.bias, alone, &t.key[b], 1, WIDTH,
+                                 3, SITE_FFN, 0.1);
         CHECK_SAME(r, t.r + from, LENGTHS[b] * WIDTH);
     }
     tensors_free();
@@ -167,7 +180,11 @@ static void test_keys_differ(void) {
     }
 }
 
-const Test tests_dropout[] = {
-    {"values", test_values, 0}, {"in_place", test_in_place, 0},       {"adjoint", test_adjoint, 0},
-    {"grad", test_grad, TEST_DOUBLE}, {"rate", test_rate, 0}, {"batch_mates", test_batch_mates, 0},
-    {"keys_differ", test_keys_differ, 0}, {0}};
+const Test tests_dropout[] = {{"values", test_values, 0},
+                              {"in_place", test_in_place, 0},
+                              {"adjoint", test_adjoint, 0},
+                              {"grad", test_grad, TEST_DOUBLE},
+                              {"rate", test_rate, 0},
+                              {"batch_mates", test_batch_mates, 0},
+                              {"keys_differ", test_keys_differ, 0},
+                              {0}};

@@ -12,7 +12,8 @@ static void test_zero_and_add(void) {
         threads_set(threads);
         for (size_t i = 0; i < 4; i++) {
             size_t count = COUNTS[i];
-            real *x = tensor_normal(count, 1), *y = tensor_normal(count + 1, 1), *before = tensor_copy(y, count + 1);
+            real *x = tensor_normal(count, 1), *y = tensor_normal(count + 1, 1),
+                 *before = tensor_copy(y, count + 1);
             vec_add(y, x, count);
             for (size_t j = 0; j < count; j++) {
                 if (!CHECK(y[j] == before[j] + x[j])) break;
@@ -37,7 +38,8 @@ static void test_sum_squares(void) {
         CHECK_CLOSE(one, want, 1e-13 * want * sqrt((double)COUNTS[i]));
         for (size_t threads = 2; threads <= 4; threads++) {
             threads_set(threads);
-            CHECK(vec_sum_squares(x, COUNTS[i]) == one); /* the same bits: fixed blocks, added in order */
+            CHECK(vec_sum_squares(x, COUNTS[i]) ==
+                  one); /* the same bits: fixed blocks, added in order */
         }
         tensors_free();
     }
@@ -67,8 +69,7 @@ static void test_first_nonfinite(void) {
     CHECK_INT(vec_first_nonfinite(NULL, 0), 0);
 }
 
-const Test tests_elementwise[] = {
-    {"zero_and_add", test_zero_and_add, 0},
-    {"sum_squares", test_sum_squares, 0},
-    {"first_nonfinite", test_first_nonfinite, 0},
-    {0}};
+const Test tests_elementwise[] = {{"zero_and_add", test_zero_and_add, 0},
+                                  {"sum_squares", test_sum_squares, 0},
+                                  {"first_nonfinite", test_first_nonfinite, 0},
+                                  {0}};

@@ -17,7 +17,8 @@ static Case case_new(const size_t *lengths, size_t B, size_t C, size_t V, size_t
     Case t = {.B = B, .C = C, .V = V, .N = N, .start = tensor_starts(lengths, B)};
     t.total = t.start[B];
     t.ids = tensors_take(t.total, sizeof *t.ids);
-    for (size_t i = 0; i < t.total; i++) t.ids[i] = (uint32_t)rng_below(rng_key(test_seed(), RNG_TEST, 3, 0), i, V);
+    for (size_t i = 0; i < t.total; i++)
+        t.ids[i] = (uint32_t)rng_below(rng_key(test_seed(), RNG_TEST, 3, 0), i, V);
     t.token = tensor_normal(V * C, 1);
     t.position = tensor_normal(N * C, 1);
     t.y = tensor_filled(t.total * C, NAN);
@@ -44,9 +45,11 @@ static void test_grad(void) {
 }
 
 static void check_values(Case t) {
-    double *y = tensors_take(t.total * t.C, sizeof *y), *token = tensors_take(t.V * t.C, sizeof *token);
+    double *y = tensors_take(t.total * t.C, sizeof *y),
+           *token = tensors_take(t.V * t.C, sizeof *token);
     double *position = tensors_take(t.N * t.C, sizeof *position);
-    real *d_token = tensor_filled(t.V * t.C, 20), *d_position = tensor_filled(t.N * t.C, 30); /* both are added to */
+    real *d_token = tensor_filled(t.V * t.C, 20),
+         *d_position = tensor_filled(t.N * t.C, 30); /* both are added to */
     for (size_t i = 0; i < t.V * t.C; i++) token[i] = 20;
     for (size_t i = 0; i < t.N * t.C; i++) position[i] = 30;
     for (size_t b = 0; b < t.B; b++) {
@@ -99,7 +102,8 @@ static void test_gather_and_scatter(void) {
     threads_set(2);
     for (size_t i = 0; i < 2; i++) {
         size_t C = sizes[i];
-        real *x = tensor_normal(10 * C, 1), *y = tensor_filled(4 * C, NAN), *d_x = tensor_filled(10 * C, 7);
+        real *x = tensor_normal(10 * C, 1), *y = tensor_filled(4 * C, NAN),
+             *d_x = tensor_filled(10 * C, 7);
         rows_gather(y, x, rows, 4, C);
         for (size_t r = 0; r < 4; r++) CHECK_SAME(y + r * C, x + rows[r] * C, C);
         rows_scatter_add(d_x, y, rows, 4, C);
@@ -113,9 +117,8 @@ static void test_gather_and_scatter(void) {
     }
 }
 
-const Test tests_embedding[] = {
-    {"grad", test_grad, TEST_DOUBLE},
-    {"values", test_values, 0},
-    {"threads_agree", test_threads_agree, 0},
-    {"gather_and_scatter", test_gather_and_scatter, 0},
-    {0}};
+const Test tests_embedding[] = {{"grad", test_grad, TEST_DOUBLE},
+                                {"values", test_values, 0},
+                                {"threads_agree", test_threads_agree, 0},
+                                {"gather_and_scatter", test_gather_and_scatter, 0},
+                                {0}};

@@ -27,7 +27,9 @@ static void test_grad(void) {
     tensors_free();
 }
 
-static double reference(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
+static double reference(double x) {
+    return x * 0.5 * erfc(-x / sqrt(2));
+}
 
 static double reference_slope(double x) {
     return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
@@ -36,9 +38,11 @@ static double reference_slope(double x) {
 static void test_values(void) {
     for (size_t threads = 1; threads <= 2; threads++) {
         threads_set(threads);
-        real *x = tensor_normal(LARGE, 2), *y = tensor_filled(LARGE, NAN), *d_y = tensor_normal(LARGE, 1);
+        real *x = tensor_normal(LARGE, 2), *y = tensor_filled(LARGE, NAN),
+             *d_y = tensor_normal(LARGE, 1);
         real *d_x = tensor_filled(LARGE, NAN);
-        double *want = tensors_take(LARGE, sizeof *want), *want_d = tensors_take(LARGE, sizeof *want_d);
+        double *want = tensors_take(LARGE, sizeof *want),
+               *want_d = tensors_take(LARGE, sizeof *want_d);
         for (size_t i = 0; i < LARGE; i++) {
             want[i] = reference((double)x[i]);
             want_d[i] = (double)d_y[i] * reference_slope((double)x[i]);
@@ -54,8 +58,9 @@ static void test_values(void) {
 /* Relative to the value itself, where the tanh form is off by up to 1e-3. */
 static void test_erf_form(void) {
     const double at[] = {-3, -2, -1, -0.5, 0.5, 1, 2, 3};
-    const double want[] = {-0.00404969409489031, -0.0455002638963584, -0.158655253931457, -0.154268769362994,
-                           0.345731230637006,    0.841344746068543,   1.95449973610364,   2.99595030590511};
+    const double want[] = {-0.00404969409489031, -0.0455002638963584, -0.158655253931457,
+                           -0.154268769362994,   0.345731230637006,   0.841344746068543,
+                           1.95449973610364,     2.99595030590511};
     for (size_t i = 0; i < 8; i++) {
         real x = (real)at[i], y;
         gelu_forward(&y, &x, 1);
@@ -68,13 +73,17 @@ static void test_extremes(void) {
     real y[7], d_x[7], ones[7] = {1, 1, 1, 1, 1, 1, 1};
     gelu_forward(y, x, 7);
     gelu_backward(d_x, NULL, ones, x, 7);
-    CHECK(y[0] == 0 && y[1] == 0 && y[2] == 30 && y[3] == 0 && y[4] == (real)1e20 && y[5] == 0 && isnan((double)y[6]));
-    CHECK(d_x[0] == (real)0.5 && d_x[2] == 1 && fabs((double)d_x[3]) < 1e-30 && d_x[4] == 1 && d_x[5] == 0 && isnan((double)d_x[6]));
+    CHECK(y[0] == 0 && y[1] == 0 && y[2] == 30 && y[3] == 0 && y[4] == (real)1e20 && y[5] == 0 &&
+          isnan((double)y[6]));
+    CHECK(d_x[0] == (real)0.5 && d_x[2] == 1 && fabs((double)d_x[3]) < 1e-30 && d_x[4] == 1 &&
+          d_x[5] == 0 && isnan((double)d_x[6]));
 }
 
 static void test_in_place(void) {
-    real *x = tensor_normal(LARGE, 2), *y = tensor_filled(LARGE, NAN), *d_y = tensor_normal(LARGE, 1);
-    real *d_x = tensor_filled(LARGE, NAN), *again = tensor_filled(LARGE, NAN), *in_place = tensor_copy(x, LARGE);
+    real *x = tensor_normal(LARGE, 2), *y = tensor_filled(LARGE, NAN),
+         *d_y = tensor_normal(LARGE, 1);
+    real *d_x = tensor_filled(LARGE, NAN), *again = tensor_filled(LARGE, NAN),
+         *in_place = tensor_copy(x, LARGE);
     gelu_forward(y, x, LARGE);
     gelu_forward(in_place, in_place, LARGE);
     CHECK_SAME(in_place, y, LARGE);
@@ -85,6 +94,6 @@ static void test_in_place(void) {
     tensors_free();
 }
 
-const Test tests_gelu[] = {
-    {"grad", test_grad, TEST_DOUBLE}, {"values", test_values, 0},     {"erf_form", test_erf_form, 0},
-    {"extremes", test_extremes, 0},   {"in_place", test_in_place, 0}, {0}};
+const Test tests_gelu[] = {{"grad", test_grad, TEST_DOUBLE}, {"values", test_values, 0},
+                           {"erf_form", test_erf_form, 0},   {"extremes", test_extremes, 0},
+                           {"in_place", test_in_place, 0},   {0}};

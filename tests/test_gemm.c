@@ -17,9 +17,21 @@ typedef struct Case {
     real *a, *b, *c;
 } Case;
 
-static Case case_new(size_t m, size_t n, size_t k, Trans trans_a, Trans trans_b, real alpha, real beta, size_t gap) {
-    Case t = {m, n, k, (trans_a == TRANS ? m : k) + gap, (trans_b == TRANS ? k : n) + 2 * gap, n + 3 * gap,
-              trans_a, trans_b, alpha, beta, NULL, NULL, NULL};
+static Case case_new(size_t m, size_t n, size_t k, Trans trans_a, Trans trans_b, real alpha,
+                     real beta, size_t gap) {
+    Case t = {m,
+              n,
+              k,
+              (trans_a == TRANS ? m : k) + gap,
+              (trans_b == TRANS ? k : n) + 2 * gap,
+              n + 3 * gap,
+              trans_a,
+              trans_b,
+              alpha,
+              beta,
+              NULL,
+              NULL,
+              NULL};
     t.a = tensor_normal((trans_a == TRANS ? k : m) * t.lda, 1);
     t.b = tensor_normal((trans_b == TRANS ? n : k) * t.ldb, 1);
     t.c = tensor_normal(m * t.ldc, 1);
@@ -27,7 +39,8 @@ static Case case_new(size_t m, size_t n, size_t k, Trans trans_a, Trans trans_b,
 }
 
 static void run(const Case *t, real *c) {
-    gemm(c, t->ldc, t->trans_a, t->a, t->lda, t->trans_b, t->b, t->ldb, t->m, t->n, t->k, t->alpha, t->beta);
+    gemm(c, t->ldc, t->trans_a, t->a, t->lda, t->trans_b, t->b, t->ldb, t->m, t->n, t->k, t->alpha,
+         t->beta);
 }
 
 static double element_a(const Case *t, size_t i, size_t l) {
@@ -38,23 +51,28 @@ static double element_b(const Case *t, size_t l, size_t j) {
     return (double)(t->trans_b == TRANS ? t->b[j * t->ldb + l] : t->b[l * t->ldb + j]);
 }
 
-/* Against a plain loop in double, with the bound of any order of summation: k u sum |a||b| with u = epsilon / 2, one u more
- * for each of alpha and beta, and a factor 2.  Elements between n and ldc must not be touched. */
+/* Against a plain loop in double, with the bound of any order of summation: k u sum |a||b| with u =
+ * epsilon / 2, one u more for each of alpha and beta, and a factor 2.  Elements between n and ldc
+ * must not be touched. */
 static bool within_bound(const Case *t, const real *before, const real *c) {
     double u = (double)REAL_EPSILON / 2;
     for (size_t i = 0; i < t->m; i++) {
         for (size_t j = 0; j < t->n; j++) {
-            double sum = 0, size = 0, kept = t->beta == 0 ? 0 : (double)t->beta * (double)before[i * t->ldc + j];
+            double sum = 0, size = 0,
+                   kept = t->beta == 0 ? 0 : (double)t->beta * (double)before[i * t->ldc + j];
             for (size_t l = 0; l < t->k; l++) {
                 double term = element_a(t, i, l) * element_b(t, l, j);
                 sum += term;
                 size += fabs(term);
             }
             double want = (double)t->alpha * sum + kept;
-            double bound = 2 * (double)(t->k + 3) * u * (fabs((double)t->alpha) * size + fabs(kept));
-            if (!CHECK_MSG(fabs((double)c[i * t->ldc + j] - want) <= bound,
-                           "m %zu n %zu k %zu trans %d %d: c[%zu][%zu] = %.9g, want %.9g, bound %.3g", t->m, t->n, t->k,
-                           t->trans_a, t->trans_b, i, j, (double)c[i * t->ldc + j], want, bound)) {
+            double bound =
+                2 * (double)(t->k + 3) * u * (fabs((double)t->alpha) * size + fabs(kept));
+            if (!CHECK_MSG(
+                    fabs((double)c[i * t->ldc + j] - want) <= bound,
+                    "m %zu n %zu k %zu trans %d %d: c[%zu][%zu] = %.9g, want %.9g, bound %.3g",
+                    t->m, t->n, t->k, t->trans_a, t->trans_b, i, j, (double)c[i * t->ldc + j], want,
+                    bound)) {
                 return false;
             }
         }
@@ -84,8 +102,8 @@ static void check_all_forms(size_t m, size_t n, size_t k, size_t gap) {
     for (size_t form = 0; form < 4; form++) {
         for (size_t i = 0; i < 3; i++) {
             if (large && i != form % 3) continue;
-            check_case(case_new(m, n, k, form & 1 ? TRANS : NO_TRANS, form & 2 ? TRANS : NO_TRANS, i == 1 ? 1 : (real)0.6,
-                                betas[i], gap));
+            check_case(case_new(m, n, k, form & 1 ? TRANS : NO_TRANS, form & 2 ? TRANS : NO_TRANS,
+                                i == 1 ? 1 : (real)0.6, betas[i], gap));
         }
     }
 }
@@ -94,8 +112,8 @@ static void test_random_shapes(void) {
     threads_set(2);
     uint64_t key = rng_key(test_seed(), RNG_TEST, 2000, 0);
     for (size_t i = 0; i < 24; i++) {
-        check_all_forms(1 + rng_below(key, 4 * i, 70), 1 + rng_below(key, 4 * i + 1, 70), 1 + rng_below(key, 4 * i + 2, 90),
-                        rng_below(key, 4 * i + 3, 5));
+        check_all_forms(1 + rng_below(key, 4 * i, 70), 1 + rng_below(key, 4 * i + 1, 70),
+                        1 + rng_below(key, 4 * i + 2, 90), rng_below(key, 4 * i + 3, 5));
     }
     check_all_forms(1, 1, 1, 0);
     check_all_forms(1, 65, 64, 1);

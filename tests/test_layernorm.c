@@ -24,7 +24,9 @@ static Case case_new(size_t rows, size_t C, double offset) {
     return t;
 }
 
-static void forward(Case *t) { layernorm_forward(t->y, t->mean, t->rstd, t->x, t->w, t->b, t->rows, t->C); }
+static void forward(Case *t) {
+    layernorm_forward(t->y, t->mean, t->rstd, t->x, t->w, t->b, t->rows, t->C);
+}
 
 static double loss(void *ctx) {
     Case *t = ctx;
@@ -33,12 +35,14 @@ static double loss(void *ctx) {
 }
 
 static void backward(Case *t, real *d_x, real *d_w, real *d_b, const real *d_y, int accumulate_x) {
-    layernorm_backward(d_x, d_w, d_b, d_y, t->x, t->w, t->mean, t->rstd, t->scratch, t->rows, t->C, accumulate_x);
+    layernorm_backward(d_x, d_w, d_b, d_y, t->x, t->w, t->mean, t->rstd, t->scratch, t->rows, t->C,
+                       accumulate_x);
 }
 
 static void test_grad(void) {
     Case t = case_new(7, 15, 0.5);
-    real *d_x = tensor_filled(7 * 15, NAN), *d_w = tensor_filled(15, 0), *d_b = tensor_filled(15, 0);
+    real *d_x = tensor_filled(7 * 15, NAN), *d_w = tensor_filled(15, 0),
+         *d_b = tensor_filled(15, 0);
     forward(&t);
     backward(&t, d_x, d_w, d_b, t.r, 0);
     GradCheck g = {.loss = loss, .ctx = &t};
@@ -74,7 +78,8 @@ static void check_values(size_t rows, size_t C) {
     Case t = case_new(rows, C, 0.3);
     double *y = tensors_take(rows * C, sizeof *y), *x = tensors_take(rows * C, sizeof *x);
     double *w = tensors_take(C, sizeof *w), *b = tensors_take(C, sizeof *b);
-    real *d_x = tensor_filled(rows * C, NAN), *d_w = tensor_filled(C, 0), *d_b = tensor_filled(C, 0);
+    real *d_x = tensor_filled(rows * C, NAN), *d_w = tensor_filled(C, 0),
+         *d_b = tensor_filled(C, 0);
     reference(&t, y, x, w, b);
     forward(&t);
     backward(&t, d_x, d_w, d_b, t.r, 0);
@@ -123,7 +128,8 @@ static void test_recompute(void) {
 
 static void test_contracts(void) {
     Case t = case_new(7, 15, 0);
-    real *d_x = tensor_filled(7 * 15, NAN), *d_w = tensor_filled(15, 0), *d_b = tensor_filled(15, 0);
+    real *d_x = tensor_filled(7 * 15, NAN), *d_w = tensor_filled(15, 0),
+         *d_b = tensor_filled(15, 0);
     real *x2 = tensor_filled(7 * 15, 10), *w2 = tensor_filled(15, 20), *b2 = tensor_filled(15, 30);
     forward(&t);
     backward(&t, d_x, d_w, d_b, t.r, 0);
@@ -138,5 +144,6 @@ static void test_contracts(void) {
 }
 
 const Test tests_layernorm[] = {
-    {"grad", test_grad, TEST_DOUBLE}, {"values", test_values, 0},       {"large_mean", test_large_mean, 0},
-    {"recompute", test_recompute, 0}, {"contracts", test_contracts, 0}, {0}};
+    {"grad", test_grad, TEST_DOUBLE},   {"values", test_values, 0},
+    {"large_mean", test_large_mean, 0}, {"recompute", test_recompute, 0},
+    {"contracts", test_contracts, 0},   {0}};

@@ -28,7 +28,8 @@ static double loss(void *ctx) {
 
 static void test_grad(void) {
     Case t = case_new(7, 5, 3);
-    real *d_x = tensor_filled(7 * 5, NAN), *d_w = tensor_filled(5 * 3, 0), *d_b = tensor_filled(3, 0);
+    real *d_x = tensor_filled(7 * 5, NAN), *d_w = tensor_filled(5 * 3, 0),
+         *d_b = tensor_filled(3, 0);
     linear_backward(d_x, d_w, d_b, t.r, t.x, t.w, 7, 5, 3, 0);
     GradCheck g = {.loss = loss, .ctx = &t};
     CHECK(grad_close(&g, "x", t.x, d_x, 7 * 5, 1e-7));
@@ -41,7 +42,8 @@ static void reference_forward(double *y, const Case *t, bool bias) {
     for (size_t r = 0; r < t->rows; r++) {
         for (size_t o = 0; o < t->out; o++) {
             double sum = bias ? (double)t->b[o] : 0;
-            for (size_t i = 0; i < t->in; i++) sum += (double)t->x[r * t->in + i] * (double)t->w[o * t->in + i];
+            for (size_t i = 0; i < t->in; i++)
+                sum += (double)t->x[r * t->in + i] * (double)t->w[o * t->in + i];
             y[r * t->out + o] = sum;
         }
     }
@@ -69,15 +71,18 @@ static void test_adjoint(void) {
     linear_forward(t.y, t.x, t.w, NULL, 17, 13, 11);
     linear_backward(d_x, d_w, NULL, t.r, t.x, t.w, 17, 13, 11, 0);
     double forward = tensor_dot(t.y, t.r, 17 * 11);
-    CHECK_CLOSE(tensor_dot(t.x, d_x, 17 * 13), forward, KERNEL_TOL * fabs(forward) + 100 * KERNEL_TOL);
-    CHECK_CLOSE(tensor_dot(t.w, d_w, 11 * 13), forward, KERNEL_TOL * fabs(forward) + 100 * KERNEL_TOL);
+    CHECK_CLOSE(tensor_dot(t.x, d_x, 17 * 13), forward,
+                KERNEL_TOL * fabs(forward) + 100 * KERNEL_TOL);
+    CHECK_CLOSE(tensor_dot(t.w, d_w, 11 * 13), forward,
+                KERNEL_TOL * fabs(forward) + 100 * KERNEL_TOL);
     tensors_free();
 }
 
 /* d_w and d_b are added to, d_x overwritten or added to as asked; what is NULL is not computed. */
 static void test_contracts(void) {
     Case t = case_new(7, 5, 3);
-    real *d_x = tensor_filled(7 * 5, NAN), *d_w = tensor_filled(5 * 3, 0), *d_b = tensor_filled(3, 0);
+    real *d_x = tensor_filled(7 * 5, NAN), *d_w = tensor_filled(5 * 3, 0),
+         *d_b = tensor_filled(3, 0);
     real *x2 = tensor_filled(7 * 5, 10), *w2 = tensor_filled(5 * 3, 20), *b2 = tensor_filled(3, 30);
     linear_backward(d_x, d_w, d_b, t.r, t.x, t.w, 7, 5, 3, 0);
     linear_backward(x2, w2, b2, t.r, t.x, t.w, 7, 5, 3, 1);
@@ -96,7 +101,7 @@ static void test_bias_backward(void) {
     for (size_t threads = 1; threads <= 3; threads++) {
         threads_set(threads);
         for (size_t rows = 1; rows < 9; rows++) { /* the loop takes four rows at a time */
-            size_t out = rows == 8 ? 5003 : 37;     /* 8 x 5003 is shared by the threads */
+            size_t out = rows == 8 ? 5003 : 37;   /* 8 x 5003 is shared by the threads */
             real *d_y = tensor_normal(rows * out, 1), *d_b = tensor_filled(out, 3);
             double *want = tensors_take(out, sizeof *want);
             for (size_t o = 0; o < out; o++) {
@@ -110,10 +115,9 @@ static void test_bias_backward(void) {
     }
 }
 
-const Test tests_linear[] = {
-    {"grad", test_grad, TEST_DOUBLE},
-    {"forward", test_forward, 0},
-    {"adjoint", test_adjoint, 0},
-    {"contracts", test_contracts, 0},
-    {"bias_backward", test_bias_backward, 0},
-    {0}};
+const Test tests_linear[] = {{"grad", test_grad, TEST_DOUBLE},
+                             {"forward", test_forward, 0},
+                             {"adjoint", test_adjoint, 0},
+                             {"contracts", test_contracts, 0},
+                             {"bias_backward", test_bias_backward, 0},
+                             {0}};

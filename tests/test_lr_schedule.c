@@ -35,7 +35,8 @@ static void test_outside_is_clamped(void) {
     CHECK_CLOSE(lr_schedule(&s, 5, 1.5), 0, 1e-15);
 }
 
-/* Pieces of 8 for half of the length warm-up, then geometrically to 128: 32 in the middle of the growth. */
+/* Pieces of 8 for half of the length warm-up, then geometrically to 128: 32 in the middle of the
+ * growth. */
 static void test_length(void) {
     ScheduleConfig s = {.length_start = 8, .length_warmup = 0.5};
     CHECK_INT(length_schedule(&s, 128, 0), 8);

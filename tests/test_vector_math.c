@@ -3,7 +3,8 @@
 #include "harness.h"
 #include "real.h"
 
-/* Every STRIDE-th float of all 2^32, a prime so that all low bits occur: both signs, subnormals, infinities, NaN. */
+/* Every STRIDE-th float of all 2^32, a prime so that all low bits occur: both signs, subnormals,
+ * infinities, NaN. */
 enum { STRIDE = 257, BATCH = 4096 };
 
 #ifndef REAL_IS_DOUBLE

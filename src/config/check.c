@@ -176,8 +176,8 @@ static bool write_notes(Loader *loader, Err *err) {
     bool linformer = config->model.attention == ATTENTION_LINFORMER;
     bool learned = config->model.projection == PROJECTION_LINEAR,
          adamw = config->optimizer.name == OPTIMIZER_ADAMW;
-    static const char *const projection_keys[] = {"model.k", "model.sharing", "model.projection", "model.proj_init",
-                                                  "model.proj_init_std"};
+    static const char *const projection_keys[] = {"model.k", "model.sharing", "model.projection",
+                                                  "model.proj_init", "model.proj_init_std"};
     for (size_t i = 0; i < sizeof projection_keys / sizeof *projection_keys; i++)
         note_unused(notes, loader, projection_keys[i], linformer, "model.attention = full");
     note_unused(notes, loader, "model.proj_init", learned || !linformer,

@@ -119,7 +119,8 @@ static bool end_shard(Pipeline *p, Block *b, Err *err) {
     return true;
 }
 
-/* The next block; *more false when all shards have been read.  *number is its place in the order. */
+/* The next block; *more false when all shards have been read.  *number is its place in the order.
+ */
 static bool read_block(bool *more, uint64_t *number, Block *b, Pipeline *p, Err *err) {
     *more = p->reading < p->count;
     if (!*more) return true;

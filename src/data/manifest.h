@@ -1,4 +1,5 @@
-/* manifest.json: what a tokens folder holds and what it was made of.  JSON, written by manifest_save:
+/* manifest.json: what a tokens folder holds and what it was made of.  JSON, written by
+ * manifest_save:
  *   {"format": "linformer tokens", "version": 1, "tokenizer_hash": "<hex>", "vocab": n,
  *    "normalizer": "nmt_nfkc", "data_hash": "<hex>", "train": PART, "valid": PART}
  *   PART:  {"unigram_entropy": nats, TOTALS, "shards": [SHARD, ...]}

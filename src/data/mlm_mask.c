@@ -8,7 +8,8 @@
 /* Shares of the chosen tokens; what is left over stays as it is. */
 static const double SHARE_MASK = 0.8, SHARE_RANDOM = 0.1;
 
-/* Indices of a sequence's draws: 0 the count, then one range for each question asked of a position. */
+/* Indices of a sequence's draws: 0 the count, then one range for each question asked of a position.
+ */
 static const uint64_t DRAW_COUNT = 0, DRAW_CHOICE = 1ull << 32, DRAW_KIND = 2ull << 32,
                       DRAW_ID = 3ull << 32;
 
@@ -35,7 +36,8 @@ size_t mlm_mask(uint32_t *ids, uint32_t *rows, uint32_t *labels, size_t T, size_
     assert(vocab > TOKEN_SPECIALS);
     size_t left = mlm_maskable(ids, T);
     size_t wanted = mlm_mask_count(key, left, rate), count = 0;
-    /* selection sampling: a candidate is taken with probability (still wanted) / (candidates left) */
+    /* selection sampling: a candidate is taken with probability (still wanted) / (candidates left)
+     */
     for (size_t t = 0; count < wanted; t++) {
         assert(t < T);
         if (ids[t] < TOKEN_SPECIALS) continue;

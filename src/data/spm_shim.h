@@ -28,7 +28,8 @@ typedef struct SpmTrainSpec {
     size_t count;
 } SpmTrainSpec;
 
-/* The bytes of a .model file.  They are a function of the specification, the thread count included. */
+/* The bytes of a .model file.  They are a function of the specification, the thread count included.
+ */
 bool spm_train(Bytes *model, const SpmTrainSpec *spec, Err *err);
 
 #endif

@@ -119,7 +119,8 @@ std::string valid_utf8(const std::string &text) {
     return out;
 }
 
-/* Not processor.Decode: it drops control symbols, and the space that a piece after one begins with. */
+/* Not processor.Decode: it drops control symbols, and the space that a piece after one begins with.
+ */
 std::string decode(const Tokenizer *t, const uint32_t *ids, size_t count) {
     const spm::SentencePieceProcessor &p = t->processor;
     std::string text;

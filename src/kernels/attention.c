@@ -10,21 +10,24 @@
 #include "parallel.h"
 #include "vector_math.h"
 
-/* A block of scores and the operands that make it stay in a 1 MiB second-level cache.  Blocks lie transposed, a row a
- * key and a column a query: maximum and sum over the keys then run down the columns, a vector of queries at a time, with
- * no sum across a vector, and products that read them transposed are BLAS's faster form. */
+/* A block of scores and the operands that make it stay in a 1 MiB second-level cache.  Blocks lie
+ * transposed, a row a key and a column a query: maximum and sum over the keys then run down the
+ * columns, a vector of queries at a time, with no sum across a vector, and products that read them
+ * transposed are BLAS's faster form. */
 enum { QUERY_BLOCK = 64, KEY_BLOCK = 256 };
 
-/* Queries of one vector loop: a fixed count, that the compiler turns into whole vectors.  Columns past the last query
- * hold garbage and are computed along. */
+/* Queries of one vector loop: a fixed count, that the compiler turns into whole vectors.  Columns
+ * past the last query hold garbage and are computed along. */
 enum { LANES = 16 };
 _Static_assert(QUERY_BLOCK % LANES == 0, "vectors of queries do not leave the block");
 
-/* Partial sums of a column, over every fourth key: they round less, and do not wait for one another. */
+/* Partial sums of a column, over every fourth key: they round less, and do not wait for one
+ * another. */
 enum { PARTS = 4 };
 
-/* Rows of probabilities under one dropout key: their element indices fit 32 bits below 2^22 keys.  Fixed for good,
- * unlike the block sizes, which it must be a multiple of: a resumed run draws the masks of the unbroken one. */
+/* Rows of probabilities under one dropout key: their element indices fit 32 bits below 2^22 keys.
+ * Fixed for good, unlike the block sizes, which it must be a multiple of: a resumed run draws the
+ * masks of the unbroken one. */
 enum { MASK_ROWS = 1024 };
 _Static_assert(MASK_ROWS % QUERY_BLOCK == 0, "a block of queries has one dropout key");
 
@@ -33,9 +36,10 @@ enum { THREAD_SCRATCH = 2 * QUERY_BLOCK * KEY_BLOCK + 2 * QUERY_BLOCK };
 
 /* One head of one sequence. */
 typedef struct Head {
-    size_t query, key; /* element offset of its first row and column in (total,C) and (total_keys,C) */
-    size_t T, keys;    /* rows of each */
-    size_t row, h;     /* first row of the sequence, number of the head: where lse is */
+    size_t query,
+        key;        /* element offset of its first row and column in (total,C) and (total_keys,C) */
+    size_t T, keys; /* rows of each */
+    size_t row, h;  /* first row of the sequence, number of the head: where lse is */
     size_t key_block;  /* keys a block */
     real scale;        /* 1/sqrt(D) */
     uint64_t mask_key; /* sequence and layer */
@@ -72,7 +76,8 @@ static Head head_at(const AttentionShape *s, size_t b, size_t h) {
 static bool worth_sharing(const AttentionShape *s) {
     size_t size = 0;
     for (size_t b = 0; b < s->B; b++) {
-        size += (s->start[b + 1] - s->start[b]) * (s->key_start[b + 1] - s->key_start[b]) * s->H * s->D;
+        size +=
+            (s->start[b + 1] - s->start[b]) * (s->key_start[b + 1] - s->key_start[b]) * s->H * s->D;
     }
     return size >= PARALLEL_MIN_MULTIPLY_ADDS;
 }
@@ -89,7 +94,9 @@ static Mask mask_at(const AttentionShape *s, const Head *head, size_t t, size_t 
     return mask;
 }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 /* max = the larger of max and the maximum of each column. */
 static void column_max(real *restrict max, const real *restrict scores, size_t keys) {
@@ -100,9 +107,10 @@ static void column_max(real *restrict max, const real *restrict scores, size_t k
     }
 }
 
-/* scores = exp(scores - max), dropped out; sum is increased by the sums before dropout.  first: mask index of column 0. */
-static void column_exp(real *restrict scores, real *restrict sum, const real *restrict max, size_t keys, const Mask *mask,
-                       uint32_t first) {
+/* scores = exp(scores - max), dropped out; sum is increased by the sums before dropout.  first:
+ * mask index of column 0. */
+static void column_exp(real *restrict scores, real *restrict sum, const real *restrict max,
+                       size_t keys, const Mask *mask, uint32_t first) {
     uint64_t key = mask->key;
     uint32_t stride = mask->keys, threshold = mask->threshold;
     real scale = mask->scale, parts[PARTS * LANES] = {0};
@@ -134,19 +142,23 @@ static void scale_row(real *restrict x, real factor, size_t count) {
     for (size_t i = 0; i < count; i++) x[i] *= factor;
 }
 
-/* Scores of a block to unnormalised probabilities.  max and sum are the queries' running maximum and sum over the keys so
- * far; out, the sum of values so far, is scaled down where the maximum has grown. */
-static void softmax_block(real *restrict scores, real *restrict max, real *restrict sum, real *restrict out, size_t C,
-                          size_t D, size_t rows, size_t keys, const Mask *mask) {
+/* Scores of a block to unnormalised probabilities.  max and sum are the queries' running maximum
+ * and sum over the keys so far; out, the sum of values so far, is scaled down where the maximum has
+ * grown. */
+static void softmax_block(real *restrict scores, real *restrict max, real *restrict sum,
+                          real *restrict out, size_t C, size_t D, size_t rows, size_t keys,
+                          const Mask *mask) {
     for (size_t r = 0; r < rows; r += LANES) {
         real new_max[LANES], new_sum[LANES], shrink[LANES];
         memcpy(new_max, max + r, sizeof new_max);
         column_max(new_max, scores + r, keys);
         for (size_t i = 0; i < LANES; i++) {
-            shrink[i] = exp_real(max[r + i] - new_max[i]); /* 0 at the first block, whose max is -infinity */
+            shrink[i] = exp_real(max[r + i] -
+                                 new_max[i]); /* 0 at the first block, whose max is -infinity */
             new_sum[i] = sum[r + i] * shrink[i];
         }
-        column_exp(scores + r, new_sum, new_max, keys, mask, mask->first + (uint32_t)r * mask->keys);
+        column_exp(scores + r, new_sum, new_max, keys, mask,
+                   mask->first + (uint32_t)r * mask->keys);
         for (size_t i = 0; i < LANES && r + i < rows; i++) {
             if (sum[r + i] > 0 && shrink[i] != 1) scale_row(out + (r + i) * C, shrink[i], D);
         }
@@ -155,9 +167,9 @@ static void softmax_block(real *restrict scores, real *restrict max, real *restr
     }
 }
 
-static void forward_block(real *restrict out, real *restrict lse, const real *restrict q, const real *restrict k,
-                          const real *restrict v, const AttentionShape *s, const Head *head, size_t t,
-                          real *restrict scratch) {
+static void forward_block(real *restrict out, real *restrict lse, const real *restrict q,
+                          const real *restrict k, const real *restrict v, const AttentionShape *s,
+                          const Head *head, size_t t, real *restrict scratch) {
     size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t);
     real *max = scratch, *sum = max + QUERY_BLOCK, *scores = sum + QUERY_BLOCK;
     real *out_t = out + head->query + t * C;
@@ -168,25 +180,29 @@ static void forward_block(real *restrict out, real *restrict lse, const real *re
     for (size_t j = 0; j < head->keys; j += head->key_block) {
         size_t keys = smaller(head->key_block, head->keys - j), from = head->key + j * C;
         Mask mask = mask_at(s, head, t, j);
-        gemm(scores, QUERY_BLOCK, NO_TRANS, k + from, C, TRANS, q + head->query + t * C, C, keys, rows, s->D, head->scale,
-             0);
+        gemm(scores, QUERY_BLOCK, NO_TRANS, k + from, C, TRANS, q + head->query + t * C, C, keys,
+             rows, s->D, head->scale, 0);
         softmax_block(scores, max, sum, out_t, C, s->D, rows, keys, &mask);
-        gemm(out_t, C, TRANS, scores, QUERY_BLOCK, NO_TRANS, v + from, C, rows, s->D, keys, 1, j == 0 ? 0 : 1);
+        gemm(out_t, C, TRANS, scores, QUERY_BLOCK, NO_TRANS, v + from, C, rows, s->D, keys, 1,
+             j == 0 ? 0 : 1);
     }
     for (size_t r = 0; r < rows; r++) {
         scale_row(out_t + r * C, 1 / sum[r], s->D);
-        if (lse != NULL) lse[(head->row + t + r) * s->H + head->h] = max[r] + (real)log((double)sum[r]);
+        if (lse != NULL)
+            lse[(head->row + t + r) * s->H + head->h] = max[r] + (real)log((double)sum[r]);
     }
 }
 
-void attention_forward(real *restrict out, real *restrict lse, const real *restrict q, const real *restrict k,
-                       const real *restrict v, const AttentionShape *shape, real *restrict scratch) {
+void attention_forward(real *restrict out, real *restrict lse, const real *restrict q,
+                       const real *restrict k, const real *restrict v, const AttentionShape *shape,
+                       real *restrict scratch) {
     size_t longest = 0;
     for (size_t b = 0; b < shape->B; b++) {
         size_t T = shape->start[b + 1] - shape->start[b];
         longest = T > longest ? T : longest;
     }
-    size_t blocks = (longest + QUERY_BLOCK - 1) / QUERY_BLOCK; /* of the longest; shorter sequences skip the rest */
+    size_t blocks = (longest + QUERY_BLOCK - 1) /
+                    QUERY_BLOCK; /* of the longest; shorter sequences skip the rest */
     const bool shared = worth_sharing(shape);
     (void)shared; /* read by the pragma only */
 #pragma omp parallel for schedule(dynamic) if (shared)
@@ -194,14 +210,16 @@ void attention_forward(real *restrict out, real *restrict lse, const real *restr
         Head head = head_at(shape, unit / (shape->H * blocks), unit / blocks % shape->H);
         size_t t = unit % blocks * QUERY_BLOCK;
         if (t >= head.T) continue;
-        forward_block(out, lse, q, k, v, shape, &head, t, scratch + parallel_index() * THREAD_SCRATCH);
+        forward_block(out, lse, q, k, v, shape, &head, t,
+                      scratch + parallel_index() * THREAD_SCRATCH);
     }
 }
 
-/* LANES queries: from scores and d_p = v . d_out to  scores = P * mask,  d_p = P * (mask * d_p - d_dot)  with
- * P = exp(scores - lse).  first: mask index of column 0. */
+/* LANES queries: from scores and d_p = v . d_out to  scores = P * mask,  d_p = P * (mask * d_p -
+ * d_dot)  with P = exp(scores - lse).  first: mask index of column 0. */
 static void backward_columns(real *restrict scores, real *restrict d_p, const real *restrict lse,
-                             const real *restrict d_dot, size_t keys, const Mask *mask, uint32_t first) {
+                             const real *restrict d_dot, size_t keys, const Mask *mask,
+                             uint32_t first) {
     uint64_t key = mask->key;
     uint32_t stride = mask->keys, threshold = mask->threshold;
     real scale = mask->scale;
@@ -233,11 +251,14 @@ typedef struct Backward {
 } Backward;
 
 /* Of each row: lse, and d_dot = d_out . out, which the softmax's backward pass subtracts. */
-static void load_rows(real *restrict lse, real *restrict d_dot, const Backward *a, const AttentionShape *s,
-                      const Head *head, size_t t, size_t rows) {
+static void load_rows(real *restrict lse, real *restrict d_dot, const Backward *a,
+                      const AttentionShape *s, const Head *head, size_t t, size_t rows) {
     size_t C = s->H * s->D;
     for (size_t r = 0; r < rows; r++) {
-        const real *restrict d_out = a->d_out + head->query + (t + r) * C, *restrict out = a->out + head->query + (t + r) * C;
+        const real *restrict d_out = a->d_out + head->query + (t + r) * C, *restrict out =
+                                                                               a->out +
+                                                                               head->query +
+                                                                               (t + r) * C;
         real dot = 0;
 #pragma omp simd reduction(+ : dot)
         for (size_t d = 0; d < s->D; d++) dot += d_out[d] * out[d];
@@ -248,30 +269,37 @@ static void load_rows(real *restrict lse, real *restrict d_dot, const Backward *
 }
 
 /* Query rows t.. against all keys of the head. */
-static void backward_block(const Backward *a, const AttentionShape *s, const Head *head, size_t t, real *restrict scratch) {
+static void backward_block(const Backward *a, const AttentionShape *s, const Head *head, size_t t,
+                           real *restrict scratch) {
     size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t), at = head->query + t * C;
-    real *lse = scratch, *d_dot = lse + QUERY_BLOCK, *scores = d_dot + QUERY_BLOCK, *d_p = scores + QUERY_BLOCK * KEY_BLOCK;
+    real *lse = scratch, *d_dot = lse + QUERY_BLOCK, *scores = d_dot + QUERY_BLOCK,
+         *d_p = scores + QUERY_BLOCK * KEY_BLOCK;
     real add = t == 0 ? 0 : 1; /* the first block of queries overwrites d_k and d_v */
     load_rows(lse, d_dot, a, s, head, t, rows);
     for (size_t j = 0; j < head->keys; j += head->key_block) {
         size_t keys = smaller(head->key_block, head->keys - j), from = head->key + j * C;
         Mask mask = mask_at(s, head, t, j);
-        gemm(scores, QUERY_BLOCK, NO_TRANS, a->k + from, C, TRANS, a->q + at, C, keys, rows, s->D, head->scale, 0);
-        gemm(d_p, QUERY_BLOCK, NO_TRANS, a->v + from, C, TRANS, a->d_out + at, C, keys, rows, s->D, 1, 0);
+        gemm(scores, QUERY_BLOCK, NO_TRANS, a->k + from, C, TRANS, a->q + at, C, keys, rows, s->D,
+             head->scale, 0);
+        gemm(d_p, QUERY_BLOCK, NO_TRANS, a->v + from, C, TRANS, a->d_out + at, C, keys, rows, s->D,
+             1, 0);
         for (size_t r = 0; r < rows; r += LANES) {
             backward_columns(scores + r, d_p + r, lse + r, d_dot + r, keys, &mask,
                              mask.first + (uint32_t)r * mask.keys);
         }
-        gemm(a->d_v + from, C, NO_TRANS, scores, QUERY_BLOCK, NO_TRANS, a->d_out + at, C, keys, s->D, rows, 1, add);
-        gemm(a->d_k + from, C, NO_TRANS, d_p, QUERY_BLOCK, NO_TRANS, a->q + at, C, keys, s->D, rows, head->scale, add);
-        gemm(a->d_q + at, C, TRANS, d_p, QUERY_BLOCK, NO_TRANS, a->k + from, C, rows, s->D, keys, head->scale,
-             j == 0 ? 0 : 1);
+        gemm(a->d_v + from, C, NO_TRANS, scores, QUERY_BLOCK, NO_TRANS, a->d_out + at, C, keys,
+             s->D, rows, 1, add);
+        gemm(a->d_k + from, C, NO_TRANS, d_p, QUERY_BLOCK, NO_TRANS, a->q + at, C, keys, s->D, rows,
+             head->scale, add);
+        gemm(a->d_q + at, C, TRANS, d_p, QUERY_BLOCK, NO_TRANS, a->k + from, C, rows, s->D, keys,
+             head->scale, j == 0 ? 0 : 1);
     }
 }
 
-void attention_backward(real *restrict d_q, real *restrict d_k, real *restrict d_v, const real *restrict d_out,
-                        const real *restrict q, const real *restrict k, const real *restrict v, const real *restrict out,
-                        const real *restrict lse, const AttentionShape *shape, real *restrict scratch) {
+void attention_backward(real *restrict d_q, real *restrict d_k, real *restrict d_v,
+                        const real *restrict d_out, const real *restrict q, const real *restrict k,
+                        const real *restrict v, const real *restrict out, const real *restrict lse,
+                        const AttentionShape *shape, real *restrict scratch) {
     Backward a = {d_q, d_k, d_v, d_out, q, k, v, out, lse};
     const bool shared = worth_sharing(shape);
     (void)shared;

@@ -6,7 +6,8 @@
 #include "parallel.h"
 #include "vector_math.h"
 
-/* Terms summed in real before the sum goes on in double: bounds the rounding of rows as long as a vocabulary. */
+/* Terms summed in real before the sum goes on in double: bounds the rounding of rows as long as a
+ * vocabulary. */
 enum { SUM_BLOCK = 1024 };
 
 static real row_max(const real *x, size_t V) {
@@ -49,8 +50,8 @@ static void scale_row(real *x, real factor, size_t V) {
     for (size_t v = 0; v < V; v++) x[v] *= factor;
 }
 
-void cross_entropy(real *restrict loss, real *restrict logits, const uint32_t *restrict labels, size_t rows, size_t V,
-                   real grad_scale) {
+void cross_entropy(real *restrict loss, real *restrict logits, const uint32_t *restrict labels,
+                   size_t rows, size_t V, real grad_scale) {
 #pragma omp parallel for schedule(static) if (rows * V >= PARALLEL_MIN)
     for (size_t r = 0; r < rows; r++) {
         real *x = logits + r * V;

@@ -29,8 +29,10 @@ typedef struct Residual {
     real scale;
 } Residual;
 
-/* The four forms are loops of their own: a test inside the loop would keep it from being vectorised well. */
-static void forward_row(const Residual *a, size_t row, uint64_t key, uint32_t index, const real *restrict bias) {
+/* The four forms are loops of their own: a test inside the loop would keep it from being vectorised
+ * well. */
+static void forward_row(const Residual *a, size_t row, uint64_t key, uint32_t index,
+                        const real *restrict bias) {
     size_t C = a->C;
     real *r = a->r + row * C;
     const real *branch = a->branch + row * C;
@@ -40,7 +42,8 @@ static void forward_row(const Residual *a, size_t row, uint64_t key, uint32_t in
         const real *x = a->x + row * C;
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
-            r[c] = x[c] + (branch[c] + bias[c]) * dropout_factor(key, index + (uint32_t)c, threshold, scale);
+            r[c] = x[c] + (branch[c] + bias[c]) *
+                              dropout_factor(key, index + (uint32_t)c, threshold, scale);
         }
     } else if (a->x != NULL) {
         const real *x = a->x + row * C;
@@ -51,7 +54,8 @@ static void forward_row(const Residual *a, size_t row, uint64_t key, uint32_t in
     } else if (bias != NULL) {
 #pragma omp simd
         for (size_t c = 0; c < C; c++) {
-            r[c] = (branch[c] + bias[c]) * dropout_factor(key, index + (uint32_t)c, threshold, scale);
+            r[c] =
+                (branch[c] + bias[c]) * dropout_factor(key, index + (uint32_t)c, threshold, scale);
         }
     } else {
 #pragma omp simd
@@ -73,8 +77,8 @@ static void forward_row_kept(const Residual *a, size_t row, const real *restrict
 }
 
 void residual_dropout_forward(real *r, const real *x, const real *branch, const real *restrict bias,
-                              const size_t *restrict start, const uint64_t *restrict seq_key, size_t B, size_t C,
-                              size_t layer, DropoutSite site, double p) {
+                              const size_t *restrict start, const uint64_t *restrict seq_key,
+                              size_t B, size_t C, size_t layer, DropoutSite site, double p) {
     size_t total = start[B];
     Residual a = {r, x, branch, bias, C, dropout_threshold(p), (real)(1 / (1 - p))};
 #pragma omp parallel if (total * C >= PARALLEL_MIN)
@@ -95,7 +99,7 @@ void residual_dropout_forward(real *r, const real *x, const real *branch, const 
 }
 
 void residual_dropout_backward(real *d_branch, const real *d_r, const size_t *restrict start,
-                               const uint64_t *restrict seq_key, size_t B, size_t C, size_t layer, DropoutSite site,
-                               double p) {
+                               const uint64_t *restrict seq_key, size_t B, size_t C, size_t layer,
+                               DropoutSite site, double p) {
     residual_dropout_forward(d_branch, NULL, d_r, NULL, start, seq_key, B, C, layer, site, p);
 }

@@ -5,12 +5,14 @@
 #include "parallel.h"
 
 void embedding_forward(real *restrict y, const real *restrict token, const real *restrict position,
-                       const uint32_t *restrict ids, const size_t *restrict start, size_t B, size_t C) {
+                       const uint32_t *restrict ids, const size_t *restrict start, size_t B,
+                       size_t C) {
 #pragma omp parallel if (start[B] * C >= PARALLEL_MIN)
     for (size_t b = 0; b < B; b++) {
 #pragma omp for schedule(static) nowait
         for (size_t row = start[b]; row < start[b + 1]; row++) {
-            const real *restrict tok = token + ids[row] * C, *restrict pos = position + (row - start[b]) * C;
+            const real *restrict tok = token + ids[row] * C, *restrict pos =
+                                                                 position + (row - start[b]) * C;
             real *restrict y_t = y + row * C;
 #pragma omp simd
             for (size_t c = 0; c < C; c++) y_t[c] = tok[c] + pos[c];
@@ -19,13 +21,15 @@ void embedding_forward(real *restrict y, const real *restrict token, const real 
 }
 
 void embedding_backward(real *restrict d_token, real *restrict d_position, const real *restrict d_y,
-                        const uint32_t *restrict ids, const size_t *restrict start, size_t B, size_t C) {
+                        const uint32_t *restrict ids, const size_t *restrict start, size_t B,
+                        size_t C) {
 #pragma omp parallel if (start[B] * C >= PARALLEL_MIN)
     {
         Range cols = range_mine(C, PARALLEL_ALIGN); /* two rows may share a token, never a column */
         for (size_t b = 0; b < B; b++) {
             for (size_t row = start[b]; row < start[b + 1]; row++) {
-                real *restrict tok = d_token + ids[row] * C, *restrict pos = d_position + (row - start[b]) * C;
+                real *restrict tok = d_token + ids[row] * C, *restrict pos =
+                                                                 d_position + (row - start[b]) * C;
                 const real *restrict d_y_t = d_y + row * C;
 #pragma omp simd
                 for (size_t c = cols.begin; c < cols.end; c++) {
@@ -37,12 +41,14 @@ void embedding_backward(real *restrict d_token, real *restrict d_position, const
     }
 }
 
-void rows_gather(real *restrict y, const real *restrict x, const uint32_t *restrict rows, size_t count, size_t C) {
+void rows_gather(real *restrict y, const real *restrict x, const uint32_t *restrict rows,
+                 size_t count, size_t C) {
 #pragma omp parallel for schedule(static) if (count * C >= PARALLEL_MIN)
     for (size_t i = 0; i < count; i++) memcpy(y + i * C, x + rows[i] * C, C * sizeof *y);
 }
 
-void rows_scatter_add(real *restrict x, const real *restrict y, const uint32_t *restrict rows, size_t count, size_t C) {
+void rows_scatter_add(real *restrict x, const real *restrict y, const uint32_t *restrict rows,
+                      size_t count, size_t C) {
 #pragma omp parallel for schedule(static) if (count * C >= PARALLEL_MIN)
     for (size_t i = 0; i < count; i++) {
         real *restrict x_r = x + rows[i] * C;

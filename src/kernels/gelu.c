@@ -3,8 +3,10 @@
 #include "parallel.h"
 #include "vector_math.h"
 
-static const real SQRT_HALF = (real)0.70710678118654752440;         /* erf form: Phi(x) = (1 + erf(x / sqrt 2)) / 2 */
-static const real INV_SQRT_TWO_PI = (real)0.39894228040143267794;   /* Phi'(x) = exp(-x^2 / 2) / sqrt(2 pi) */
+static const real SQRT_HALF =
+    (real)0.70710678118654752440; /* erf form: Phi(x) = (1 + erf(x / sqrt 2)) / 2 */
+static const real INV_SQRT_TWO_PI =
+    (real)0.39894228040143267794; /* Phi'(x) = exp(-x^2 / 2) / sqrt(2 pi) */
 
 void gelu_forward(real *y, const real *x, size_t count) {
 #pragma omp parallel for simd schedule(static) if (count >= PARALLEL_MIN)
@@ -23,7 +25,8 @@ static void backward_only(real *d_x, const real *d_y, const real *restrict x, si
     }
 }
 
-void gelu_backward(real *d_x, real *restrict y, const real *d_y, const real *restrict x, size_t count) {
+void gelu_backward(real *d_x, real *restrict y, const real *d_y, const real *restrict x,
+                   size_t count) {
     if (y == NULL) {
         backward_only(d_x, d_y, x, count);
         return;

@@ -25,16 +25,16 @@ static void gemm_tile(const Product *p, Range rows, Range cols) {
     CBLAS_TRANSPOSE ta = p->trans_a == TRANS ? CblasTrans : CblasNoTrans;
     CBLAS_TRANSPOSE tb = p->trans_b == TRANS ? CblasTrans : CblasNoTrans;
 #ifdef REAL_IS_DOUBLE
-    cblas_dgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)p->k, p->alpha, a, (int)p->lda, b, (int)p->ldb, p->beta, c,
-                (int)p->ldc);
+    cblas_dgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)p->k, p->alpha, a, (int)p->lda, b,
+                (int)p->ldb, p->beta, c, (int)p->ldc);
 #else
-    cblas_sgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)p->k, p->alpha, a, (int)p->lda, b, (int)p->ldb, p->beta, c,
-                (int)p->ldc);
+    cblas_sgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)p->k, p->alpha, a, (int)p->lda, b,
+                (int)p->ldb, p->beta, c, (int)p->ldc);
 #endif
 }
 
-/* The whole product on the calling thread, which may be outside any region: OpenBLAS takes its thread count from
- * OpenMP's, so that is 1 for the length of the call. */
+/* The whole product on the calling thread, which may be outside any region: OpenBLAS takes its
+ * thread count from OpenMP's, so that is 1 for the length of the call. */
 static void gemm_serial(const Product *p, size_t m, size_t n) {
     Range rows = {0, m}, cols = {0, n};
 #ifdef _OPENMP
@@ -49,7 +49,8 @@ static void gemm_serial(const Product *p, size_t m, size_t n) {
     gemm_tile(p, rows, cols);
 }
 
-/* Number of row parts of the grid rows x columns = threads whose tiles read the least of a and b. */
+/* Number of row parts of the grid rows x columns = threads whose tiles read the least of a and b.
+ */
 static size_t grid_rows(size_t m, size_t n, size_t threads) {
     size_t best = 1;
     double best_cost = 0;
@@ -64,10 +65,11 @@ static size_t grid_rows(size_t m, size_t n, size_t threads) {
     return best;
 }
 
-void gemm(real *c, size_t ldc, Trans trans_a, const real *a, size_t lda, Trans trans_b, const real *b, size_t ldb,
-          size_t m, size_t n, size_t k, real alpha, real beta) {
+void gemm(real *c, size_t ldc, Trans trans_a, const real *a, size_t lda, Trans trans_b,
+          const real *b, size_t ldb, size_t m, size_t n, size_t k, real alpha, real beta) {
     if (m == 0 || n == 0) return;
-    assert(m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && lda <= INT_MAX && ldb <= INT_MAX && ldc <= INT_MAX);
+    assert(m <= INT_MAX && n <= INT_MAX && k <= INT_MAX && lda <= INT_MAX && ldb <= INT_MAX &&
+           ldc <= INT_MAX);
     assert(ldc >= n && lda >= (trans_a == TRANS ? m : k) && ldb >= (trans_b == TRANS ? k : n));
     Product p = {c, a, b, ldc, lda, ldb, trans_a, trans_b, k, alpha, beta};
     size_t threads = parallel_max_threads();

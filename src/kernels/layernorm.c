@@ -7,14 +7,15 @@
 
 static const real EPSILON = (real)1e-5; /* RoBERTa's */
 
-static void normalize_row(real *restrict y, const real *restrict x, const real *restrict w, const real *restrict b,
-                          real mean, real rstd, size_t C) {
+static void normalize_row(real *restrict y, const real *restrict x, const real *restrict w,
+                          const real *restrict b, real mean, real rstd, size_t C) {
 #pragma omp simd
     for (size_t c = 0; c < C; c++) y[c] = (x[c] - mean) * rstd * w[c] + b[c];
 }
 
-void layernorm_forward(real *restrict y, real *restrict mean, real *restrict rstd, const real *restrict x,
-                       const real *restrict w, const real *restrict b, size_t rows, size_t C) {
+void layernorm_forward(real *restrict y, real *restrict mean, real *restrict rstd,
+                       const real *restrict x, const real *restrict w, const real *restrict b,
+                       size_t rows, size_t C) {
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (size_t r = 0; r < rows; r++) {
         const real *restrict x_r = x + r * C;
@@ -31,15 +32,19 @@ void layernorm_forward(real *restrict y, real *restrict mean, real *restrict rst
     }
 }
 
-void layernorm_recompute(real *restrict y, const real *restrict x, const real *restrict mean, const real *restrict rstd,
-                         const real *restrict w, const real *restrict b, size_t rows, size_t C) {
+void layernorm_recompute(real *restrict y, const real *restrict x, const real *restrict mean,
+                         const real *restrict rstd, const real *restrict w, const real *restrict b,
+                         size_t rows, size_t C) {
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
-    for (size_t r = 0; r < rows; r++) normalize_row(y + r * C, x + r * C, w, b, mean[r], rstd[r], C);
+    for (size_t r = 0; r < rows; r++)
+        normalize_row(y + r * C, x + r * C, w, b, mean[r], rstd[r], C);
 }
 
-/* One row: with h = (x - mean) rstd and g = d_y w,  d_x = rstd (g - avg(g) - h avg(g h)).  d_w and d_b are added to. */
-static void backward_row(real *d_x, real *restrict d_w, real *restrict d_b, const real *d_y, const real *restrict x,
-                         const real *restrict w, real mean, real rstd, size_t C, int accumulate_x) {
+/* One row: with h = (x - mean) rstd and g = d_y w,  d_x = rstd (g - avg(g) - h avg(g h)).  d_w and
+ * d_b are added to. */
+static void backward_row(real *d_x, real *restrict d_w, real *restrict d_b, const real *d_y,
+                         const real *restrict x, const real *restrict w, real mean, real rstd,
+                         size_t C, int accumulate_x) {
     real sum_g = 0, sum_gh = 0;
 #pragma omp simd reduction(+ : sum_g, sum_gh)
     for (size_t c = 0; c < C; c++) {
@@ -64,7 +69,8 @@ static void backward_row(real *d_x, real *restrict d_w, real *restrict d_b, cons
 }
 
 /* d_w, d_b += the threads' partial sums, in thread order. */
-static void add_partials(real *restrict d_w, real *restrict d_b, const real *restrict partial, size_t threads, size_t C) {
+static void add_partials(real *restrict d_w, real *restrict d_b, const real *restrict partial,
+                         size_t threads, size_t C) {
     for (size_t i = 0; i < threads; i++) {
         const real *restrict part_w = partial + 2 * C * i, *restrict part_b = part_w + C;
 #pragma omp simd
@@ -75,9 +81,10 @@ static void add_partials(real *restrict d_w, real *restrict d_b, const real *res
     }
 }
 
-void layernorm_backward(real *d_x, real *restrict d_w, real *restrict d_b, const real *d_y, const real *restrict x,
-                        const real *restrict w, const real *restrict mean, const real *restrict rstd, real *restrict scratch,
-                        size_t rows, size_t C, int accumulate_x) {
+void layernorm_backward(real *d_x, real *restrict d_w, real *restrict d_b, const real *d_y,
+                        const real *restrict x, const real *restrict w, const real *restrict mean,
+                        const real *restrict rstd, real *restrict scratch, size_t rows, size_t C,
+                        int accumulate_x) {
     size_t threads = 1;
 #pragma omp parallel if (rows * C >= PARALLEL_MIN)
     {
@@ -86,10 +93,13 @@ void layernorm_backward(real *d_x, real *restrict d_w, real *restrict d_b, const
         if (parallel_index() == 0) threads = parallel_threads();
         memset(part_w, 0, 2 * C * sizeof *part_w);
         for (size_t r = mine.begin; r < mine.end; r++) {
-            backward_row(d_x + r * C, part_w, part_b, d_y + r * C, x + r * C, w, mean[r], rstd[r], C, accumulate_x);
+            backward_row(d_x + r * C, part_w, part_b, d_y + r * C, x + r * C, w, mean[r], rstd[r],
+                         C, accumulate_x);
         }
     }
     add_partials(d_w, d_b, scratch, threads, C);
 }
 
-size_t layernorm_scratch(size_t C) { return 2 * C * parallel_max_threads(); }
+size_t layernorm_scratch(size_t C) {
+    return 2 * C * parallel_max_threads();
+}

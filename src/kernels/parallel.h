@@ -9,13 +9,15 @@
 #include <omp.h>
 #endif
 
-/* Elementwise work below this many elements is done by the calling thread: waking the team costs more. */
+/* Elementwise work below this many elements is done by the calling thread: waking the team costs
+ * more. */
 enum { PARALLEL_MIN = 32768 };
 
 /* The same for matrix products, in multiply-adds. */
 enum { PARALLEL_MIN_MULTIPLY_ADDS = 2000000 };
 
-/* Elements of a cache line of floats: parts are cut at multiples of it, so that no two threads write one line. */
+/* Elements of a cache line of floats: parts are cut at multiples of it, so that no two threads
+ * write one line. */
 enum { PARALLEL_ALIGN = 16 };
 
 /* Threads a region started here would get. */
@@ -48,7 +50,8 @@ typedef struct Range {
     size_t begin, end;
 } Range;
 
-/* Part `part` of `parts` nearly equal parts of 0..count-1, cut at multiples of align; may be empty. */
+/* Part `part` of `parts` nearly equal parts of 0..count-1, cut at multiples of align; may be empty.
+ */
 static inline Range range_part(size_t count, size_t part, size_t parts, size_t align) {
     size_t units = (count + align - 1) / align;
     size_t begin = units * part / parts * align, end = units * (part + 1) / parts * align;

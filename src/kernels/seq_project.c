@@ -5,37 +5,40 @@
 #include "gemm.h"
 #include "parallel.h"
 
-/* Columns of x cut into this many parts a head, so that all threads have work when there are few sequences and heads. */
+/* Columns of x cut into this many parts a head, so that all threads have work when there are few
+ * sequences and heads. */
 static size_t column_parts(size_t units, size_t cols) {
     size_t wanted = 2 * parallel_max_threads(), parts = 1;
     while (units * parts < wanted && cols / (parts + 1) >= 64) parts++;
     return parts;
 }
 
-void seq_project_forward(real *restrict y, const real *restrict x, const real *restrict proj, size_t proj_stride,
-                         const size_t *restrict start, size_t B, size_t G, size_t P, size_t N, size_t C) {
+void seq_project_forward(real *restrict y, const real *restrict x, const real *restrict proj,
+                         size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
+                         size_t P, size_t N, size_t C) {
     size_t width = C / G, parts = column_parts(B * G, width);
 #pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t unit = 0; unit < B * G * parts; unit++) {
         size_t b = unit / (G * parts), g = unit / parts % G;
         Range cols = range_part(width, unit % parts, parts, PARALLEL_ALIGN);
         size_t first = g * width + cols.begin, count = cols.end - cols.begin;
-        gemm(y + b * P * C + first, C, NO_TRANS, proj + g * proj_stride, N, NO_TRANS, x + start[b] * C + first, C, P,
-             count, start[b + 1] - start[b], 1, 0);
+        gemm(y + b * P * C + first, C, NO_TRANS, proj + g * proj_stride, N, NO_TRANS,
+             x + start[b] * C + first, C, P, count, start[b + 1] - start[b], 1, 0);
     }
 }
 
-static void backward_x(real *restrict d_x, const real *restrict d_y, const real *restrict proj, size_t proj_stride,
-                       const size_t *restrict start, size_t B, size_t G, size_t P, size_t N, size_t C,
-                       int accumulate_x) {
+static void backward_x(real *restrict d_x, const real *restrict d_y, const real *restrict proj,
+                       size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
+                       size_t P, size_t N, size_t C, int accumulate_x) {
     size_t width = C / G, parts = column_parts(B * G, width);
 #pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t unit = 0; unit < B * G * parts; unit++) {
         size_t b = unit / (G * parts), g = unit / parts % G;
         Range cols = range_part(width, unit % parts, parts, PARALLEL_ALIGN);
         size_t first = g * width + cols.begin, count = cols.end - cols.begin;
-        gemm(d_x + start[b] * C + first, C, TRANS, proj + g * proj_stride, N, NO_TRANS, d_y + b * P * C + first, C,
-             start[b + 1] - start[b], count, P, 1, accumulate_x ? 1 : 0);
+        gemm(d_x + start[b] * C + first, C, TRANS, proj + g * proj_stride, N, NO_TRANS,
+             d_y + b * P * C + first, C, start[b + 1] - start[b], count, P, 1,
+             accumulate_x ? 1 : 0);
     }
 }
 
@@ -45,21 +48,23 @@ static size_t longest(const size_t *start, size_t B) {
     return T;
 }
 
-/* d_proj[p][t] of a tile of rows and columns, summed over b in order: every sequence adds into the same d_proj, so the
- * threads divide d_proj, never the sequences. */
-static void backward_proj_tile(real *restrict d_proj, const real *restrict d_y, const real *restrict x,
-                               const size_t *restrict start, size_t B, size_t P, size_t N, size_t C, size_t width,
-                               Range rows, Range cols) {
+/* d_proj[p][t] of a tile of rows and columns, summed over b in order: every sequence adds into the
+ * same d_proj, so the threads divide d_proj, never the sequences. */
+static void backward_proj_tile(real *restrict d_proj, const real *restrict d_y,
+                               const real *restrict x, const size_t *restrict start, size_t B,
+                               size_t P, size_t N, size_t C, size_t width, Range rows, Range cols) {
     for (size_t b = 0; b < B; b++) {
         size_t T = start[b + 1] - start[b], end = cols.end < T ? cols.end : T;
         if (end <= cols.begin) continue;
-        gemm(d_proj + rows.begin * N + cols.begin, N, NO_TRANS, d_y + (b * P + rows.begin) * C, C, TRANS,
-             x + (start[b] + cols.begin) * C, C, rows.end - rows.begin, end - cols.begin, width, 1, 1);
+        gemm(d_proj + rows.begin * N + cols.begin, N, NO_TRANS, d_y + (b * P + rows.begin) * C, C,
+             TRANS, x + (start[b] + cols.begin) * C, C, rows.end - rows.begin, end - cols.begin,
+             width, 1, 1);
     }
 }
 
-static void backward_proj(real *restrict d_proj, const real *restrict d_y, const real *restrict x, size_t proj_stride,
-                          const size_t *restrict start, size_t B, size_t G, size_t P, size_t N, size_t C) {
+static void backward_proj(real *restrict d_proj, const real *restrict d_y, const real *restrict x,
+                          size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
+                          size_t P, size_t N, size_t C) {
     size_t width = C / G, T = longest(start, B), wanted = 2 * parallel_max_threads();
     size_t col_parts = 1, row_parts = 1;
     while (G * col_parts * row_parts < wanted) { /* halves the longer side of a tile */
@@ -76,19 +81,21 @@ static void backward_proj(real *restrict d_proj, const real *restrict d_y, const
         size_t g = unit / (row_parts * col_parts);
         Range rows = range_part(P, unit / col_parts % row_parts, row_parts, PARALLEL_ALIGN);
         Range cols = range_part(T, unit % col_parts, col_parts, PARALLEL_ALIGN);
-        backward_proj_tile(d_proj + g * proj_stride, d_y + g * width, x + g * width, start, B, P, N, C, width, rows, cols);
+        backward_proj_tile(d_proj + g * proj_stride, d_y + g * width, x + g * width, start, B, P, N,
+                           C, width, rows, cols);
     }
 }
 
-void seq_project_backward(real *restrict d_x, real *restrict d_proj, const real *restrict d_y, const real *restrict x,
-                          const real *restrict proj, size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
-                          size_t P, size_t N, size_t C, int accumulate_x) {
+void seq_project_backward(real *restrict d_x, real *restrict d_proj, const real *restrict d_y,
+                          const real *restrict x, const real *restrict proj, size_t proj_stride,
+                          const size_t *restrict start, size_t B, size_t G, size_t P, size_t N,
+                          size_t C, int accumulate_x) {
     if (d_x != NULL) backward_x(d_x, d_y, proj, proj_stride, start, B, G, P, N, C, accumulate_x);
     if (d_proj != NULL) backward_proj(d_proj, d_y, x, proj_stride, start, B, G, P, N, C);
 }
 
-void seq_project_row_sums(real *restrict row_sums, const real *restrict proj, const size_t *restrict start, size_t B,
-                          size_t P, size_t N) {
+void seq_project_row_sums(real *restrict row_sums, const real *restrict proj,
+                          const size_t *restrict start, size_t B, size_t P, size_t N) {
 #pragma omp parallel for schedule(static) if (start[B] * P >= PARALLEL_MIN)
     for (size_t r = 0; r < B * P; r++) {
         size_t b = r / P, T = start[b + 1] - start[b];
@@ -100,8 +107,8 @@ void seq_project_row_sums(real *restrict row_sums, const real *restrict proj, co
     }
 }
 
-void seq_project_bias_forward(real *restrict y, const real *restrict row_sums, const real *restrict b, size_t rows,
-                              size_t C) {
+void seq_project_bias_forward(real *restrict y, const real *restrict row_sums,
+                              const real *restrict b, size_t rows, size_t C) {
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (size_t r = 0; r < rows; r++) {
         real *restrict y_r = y + r * C;
@@ -112,8 +119,8 @@ void seq_project_bias_forward(real *restrict y, const real *restrict row_sums, c
 }
 
 /* d_b += row_sums^T d_y: each thread owns columns and adds the rows in order. */
-static void bias_backward_columns(real *restrict d_b, const real *restrict d_y, const real *restrict row_sums, size_t rows,
-                                  size_t C) {
+static void bias_backward_columns(real *restrict d_b, const real *restrict d_y,
+                                  const real *restrict row_sums, size_t rows, size_t C) {
 #pragma omp parallel if (rows * C >= PARALLEL_MIN)
     {
         Range cols = range_mine(C, PARALLEL_ALIGN);
@@ -127,7 +134,8 @@ static void bias_backward_columns(real *restrict d_b, const real *restrict d_y, 
 }
 
 /* dots[r] = d_y_r . b */
-static void bias_dots(real *restrict dots, const real *restrict d_y, const real *restrict b, size_t rows, size_t C) {
+static void bias_dots(real *restrict dots, const real *restrict d_y, const real *restrict b,
+                      size_t rows, size_t C) {
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (size_t r = 0; r < rows; r++) {
         const real *restrict d_y_r = d_y + r * C;
@@ -139,8 +147,9 @@ static void bias_dots(real *restrict dots, const real *restrict d_y, const real 
 }
 
 void seq_project_bias_backward(real *restrict d_b, real *restrict d_proj, const real *restrict d_y,
-                               const real *restrict row_sums, const real *restrict b, const size_t *restrict start,
-                               real *restrict scratch, size_t B, size_t P, size_t N, size_t C) {
+                               const real *restrict row_sums, const real *restrict b,
+                               const size_t *restrict start, real *restrict scratch, size_t B,
+                               size_t P, size_t N, size_t C) {
     bias_backward_columns(d_b, d_y, row_sums, B * P, C);
     if (d_proj == NULL) return;
     bias_dots(scratch, d_y, b, B * P, C);

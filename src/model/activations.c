@@ -23,16 +23,18 @@ static size_t key_rows(const ModelConfig *config, size_t P, size_t max_B, size_t
     return config->attention == ATTENTION_FULL ? max_total : max_B * P;
 }
 
-static LayerActs take_layer(Arena *arena, const ModelConfig *config, size_t P, size_t max_B, size_t max_total) {
+static LayerActs take_layer(Arena *arena, const ModelConfig *config, size_t P, size_t max_B,
+                            size_t max_total) {
     size_t C = config->width, keys = key_rows(config, P, max_B, max_total);
-    LayerActs layer = { 0 };
+    LayerActs layer = {0};
     layer.sum_att = take(arena, max_total, C);
     layer.sum_ffn = take(arena, max_total, C);
     layer.ln1 = take_stats(arena, max_total);
     layer.ln2 = take_stats(arena, max_total);
     layer.q = take(arena, max_total, C);
     if (config->attention == ATTENTION_LINFORMER) {
-        /* with shared heads, project-first is only chosen when total <= B*P, so B*P rows hold either */
+        /* with shared heads, project-first is only chosen when total <= B*P, so B*P rows hold
+         * either */
         size_t pre_rows = config->scope == SCOPE_HEAD ? max_total : keys;
         layer.k_pre = take(arena, pre_rows, C);
         layer.v_pre = take(arena, pre_rows, C);
@@ -117,19 +119,22 @@ static void layout(Activations *acts, Arena *arena, const ModelConfig *config) {
     layout_head(acts, arena, config);
 }
 
-bool activations_bytes(size_t *out, const ModelConfig *config, size_t max_B, size_t max_total, ActMode mode, Err *err) {
-    Activations acts = { .mode = mode, .max_B = max_B, .max_total = max_total };
-    Arena counting = { 0 };
+bool activations_bytes(size_t *out, const ModelConfig *config, size_t max_B, size_t max_total,
+                       ActMode mode, Err *err) {
+    Activations acts = {.mode = mode, .max_B = max_B, .max_total = max_total};
+    Arena counting = {0};
     layout(&acts, &counting, config);
     if (counting.overflow)
-        return err_set(err, ERR_CONFIG, "activations of %zu sequences, %zu tokens do not fit the address space", max_B,
-                       max_total);
+        return err_set(err, ERR_CONFIG,
+                       "activations of %zu sequences, %zu tokens do not fit the address space",
+                       max_B, max_total);
     *out = counting.used;
     return true;
 }
 
-bool activations_create(Activations *out, const ModelConfig *config, size_t max_B, size_t max_total, ActMode mode, Err *err) {
-    *out = (Activations){ .mode = mode, .max_B = max_B, .max_total = max_total };
+bool activations_create(Activations *out, const ModelConfig *config, size_t max_B, size_t max_total,
+                        ActMode mode, Err *err) {
+    *out = (Activations){.mode = mode, .max_B = max_B, .max_total = max_total};
     size_t bytes;
     if (!activations_bytes(&bytes, config, max_B, max_total, mode, err)) return false;
     if (!arena_create(&out->arena, bytes, err)) return err_context(err, "activations");
@@ -140,5 +145,5 @@ bool activations_create(Activations *out, const ModelConfig *config, size_t max_
 void activations_destroy(Activations *acts) {
     if (!acts) return;
     arena_destroy(&acts->arena);
-    *acts = (Activations){ 0 };
+    *acts = (Activations){0};
 }

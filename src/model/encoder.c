@@ -15,56 +15,63 @@ typedef struct Norm {
 } Norm;
 
 static Norm norm_embedding(const Pass *pass) {
-    Norm norm = { pass->params->emb_ln_w, pass->params->emb_ln_b, pass->acts->emb_ln, NULL, NULL };
+    Norm norm = {pass->params->emb_ln_w, pass->params->emb_ln_b, pass->acts->emb_ln, NULL, NULL};
     if (pass->grads) norm.d_w = pass->grads->emb_ln_w, norm.d_b = pass->grads->emb_ln_b;
     return norm;
 }
 
 static Norm norm_first(const Pass *pass, size_t l) {
     const LayerParams *w = &pass->params->layers[l];
-    Norm norm = { w->ln1_w, w->ln1_b, pass->acts->layers[l].ln1, NULL, NULL };
-    if (pass->grads) norm.d_w = pass->grads->layers[l].ln1_w, norm.d_b = pass->grads->layers[l].ln1_b;
+    Norm norm = {w->ln1_w, w->ln1_b, pass->acts->layers[l].ln1, NULL, NULL};
+    if (pass->grads)
+        norm.d_w = pass->grads->layers[l].ln1_w, norm.d_b = pass->grads->layers[l].ln1_b;
     return norm;
 }
 
 static Norm norm_second(const Pass *pass, size_t l) {
     const LayerParams *w = &pass->params->layers[l];
-    Norm norm = { w->ln2_w, w->ln2_b, pass->acts->layers[l].ln2, NULL, NULL };
-    if (pass->grads) norm.d_w = pass->grads->layers[l].ln2_w, norm.d_b = pass->grads->layers[l].ln2_b;
+    Norm norm = {w->ln2_w, w->ln2_b, pass->acts->layers[l].ln2, NULL, NULL};
+    if (pass->grads)
+        norm.d_w = pass->grads->layers[l].ln2_w, norm.d_b = pass->grads->layers[l].ln2_b;
     return norm;
 }
 
 static Norm norm_final(const Pass *pass) {
-    Norm norm = { pass->params->final_ln_w, pass->params->final_ln_b, pass->acts->final_ln, NULL, NULL };
+    Norm norm = {pass->params->final_ln_w, pass->params->final_ln_b, pass->acts->final_ln, NULL,
+                 NULL};
     if (pass->grads) norm.d_w = pass->grads->final_ln_w, norm.d_b = pass->grads->final_ln_b;
     return norm;
 }
 
 static void norm_forward(const Pass *pass, Norm norm, real *y, const real *x) {
-    layernorm_forward(y, norm.stats.mean, norm.stats.rstd, x, norm.w, norm.b, pass->batch->total, pass->config->width);
+    layernorm_forward(y, norm.stats.mean, norm.stats.rstd, x, norm.w, norm.b, pass->batch->total,
+                      pass->config->width);
 }
 
 static void norm_recompute(const Pass *pass, Norm norm, real *y, const real *x) {
-    layernorm_recompute(y, x, norm.stats.mean, norm.stats.rstd, norm.w, norm.b, pass->batch->total, pass->config->width);
+    layernorm_recompute(y, x, norm.stats.mean, norm.stats.rstd, norm.w, norm.b, pass->batch->total,
+                        pass->config->width);
 }
 
-static void norm_backward(const Pass *pass, Norm norm, real *d_x, const real *d_y, const real *x, int accumulate) {
-    layernorm_backward(d_x, norm.d_w, norm.d_b, d_y, x, norm.w, norm.stats.mean, norm.stats.rstd, pass->acts->norm_scratch,
-                       pass->batch->total, pass->config->width, accumulate);
+static void norm_backward(const Pass *pass, Norm norm, real *d_x, const real *d_y, const real *x,
+                          int accumulate) {
+    layernorm_backward(d_x, norm.d_w, norm.d_b, d_y, x, norm.w, norm.stats.mean, norm.stats.rstd,
+                       pass->acts->norm_scratch, pass->batch->total, pass->config->width,
+                       accumulate);
 }
 
 /* Dropout of the normalised embeddings, in place. */
 static void embedding_dropout(const Pass *pass, real *x) {
     const Batch *batch = pass->batch;
     if (pass->acts->mode != ACTS_TRAINING) return;
-    residual_dropout_forward(x, NULL, x, NULL, batch->start, batch->seq_key, batch->B, pass->config->width, 0,
-                             SITE_EMBEDDING, pass->config->dropout);
+    residual_dropout_forward(x, NULL, x, NULL, batch->start, batch->seq_key, batch->B,
+                             pass->config->width, 0, SITE_EMBEDDING, pass->config->dropout);
 }
 
 static void embed_forward(const Pass *pass, real *x) {
     const Batch *batch = pass->batch;
-    embedding_forward(pass->acts->emb_sum, pass->params->token, pass->params->position, batch->ids, batch->start, batch->B,
-                      pass->config->width);
+    embedding_forward(pass->acts->emb_sum, pass->params->token, pass->params->position, batch->ids,
+                      batch->start, batch->B, pass->config->width);
     norm_forward(pass, norm_embedding(pass), x, pass->acts->emb_sum);
     embedding_dropout(pass, x);
 }
@@ -73,9 +80,11 @@ static void embed_forward(const Pass *pass, real *x) {
 static void embed_backward(const Pass *pass, real *d) {
     const Batch *batch = pass->batch;
     size_t C = pass->config->width;
-    residual_dropout_backward(d, d, batch->start, batch->seq_key, batch->B, C, 0, SITE_EMBEDDING, pass->config->dropout);
+    residual_dropout_backward(d, d, batch->start, batch->seq_key, batch->B, C, 0, SITE_EMBEDDING,
+                              pass->config->dropout);
     norm_backward(pass, norm_embedding(pass), d, d, pass->acts->emb_sum, 0);
-    embedding_backward(pass->grads->token, pass->grads->position, d, batch->ids, batch->start, batch->B, C);
+    embedding_backward(pass->grads->token, pass->grads->position, d, batch->ids, batch->start,
+                       batch->B, C);
 }
 
 /* Post-norm: x = LN1(x + attention(x)), x = LN2(x + ffn(x)). */
@@ -155,18 +164,20 @@ static void backward_pre(const Pass *pass) {
     embed_backward(pass, d);
 }
 
-void encoder_forward(Activations *acts, const Params *params, const ModelConfig *config, const Batch *batch) {
+void encoder_forward(Activations *acts, const Params *params, const ModelConfig *config,
+                     const Batch *batch) {
     assert(batch->B <= acts->max_B && batch->total <= acts->max_total);
-    Pass pass = { .acts = acts, .params = params, .config = config, .batch = batch };
+    Pass pass = {.acts = acts, .params = params, .config = config, .batch = batch};
     if (config->norm == NORM_POST)
         forward_post(&pass);
     else
         forward_pre(&pass);
 }
 
-void encoder_backward(Activations *acts, Params *grads, const Params *params, const ModelConfig *config, const Batch *batch) {
+void encoder_backward(Activations *acts, Params *grads, const Params *params,
+                      const ModelConfig *config, const Batch *batch) {
     assert(acts->mode == ACTS_TRAINING);
-    Pass pass = { .acts = acts, .params = params, .grads = grads, .config = config, .batch = batch };
+    Pass pass = {.acts = acts, .params = params, .grads = grads, .config = config, .batch = batch};
     if (config->norm == NORM_POST)
         backward_post(&pass);
     else

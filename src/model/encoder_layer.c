@@ -6,7 +6,9 @@
 #include "linear.h"
 #include "projected_kv.h"
 
-static double dropout_rate(const Pass *pass, double rate) { return pass->acts->mode == ACTS_TRAINING ? rate : 0; }
+static double dropout_rate(const Pass *pass, double rate) {
+    return pass->acts->mode == ACTS_TRAINING ? rate : 0;
+}
 
 /* Sizes of layer l's attention; fills acts->key_start. */
 static AttentionShape attention_shape(const Pass *pass, size_t l) {
@@ -28,19 +30,24 @@ static AttentionShape attention_shape(const Pass *pass, size_t l) {
 }
 
 /* sum = residual + dropout(sum + bias), in place on the branch that stands in sum */
-static void add_residual(const Pass *pass, size_t l, DropoutSite site, real *sum, const real *residual, const real *bias) {
+static void add_residual(const Pass *pass, size_t l, DropoutSite site, real *sum,
+                         const real *residual, const real *bias) {
     const Batch *batch = pass->batch;
-    residual_dropout_forward(sum, residual, sum, bias, batch->start, batch->seq_key, batch->B, pass->config->width, l, site,
+    residual_dropout_forward(sum, residual, sum, bias, batch->start, batch->seq_key, batch->B,
+                             pass->config->width, l, site,
                              dropout_rate(pass, pass->config->dropout));
 }
 
-static void branch_backward(const Pass *pass, size_t l, DropoutSite site, real *d_branch, const real *d_sum) {
+static void branch_backward(const Pass *pass, size_t l, DropoutSite site, real *d_branch,
+                            const real *d_sum) {
     const Batch *batch = pass->batch;
-    residual_dropout_backward(d_branch, d_sum, batch->start, batch->seq_key, batch->B, pass->config->width, l, site,
+    residual_dropout_backward(d_branch, d_sum, batch->start, batch->seq_key, batch->B,
+                              pass->config->width, l, site,
                               dropout_rate(pass, pass->config->dropout));
 }
 
-void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x, const real *residual) {
+void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x,
+                             const real *residual) {
     const LayerParams *w = &pass->params->layers[l];
     const LayerActs *a = &pass->acts->layers[l];
     size_t total = pass->batch->total, C = pass->config->width;
@@ -53,7 +60,8 @@ void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *
     add_residual(pass, l, SITE_ATTENTION, sum, residual, w->out_b);
 }
 
-void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x, int accumulate) {
+void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum,
+                              const real *x, int accumulate) {
     const LayerParams *w = &pass->params->layers[l], *g = &pass->grads->layers[l];
     const LayerActs *a = &pass->acts->layers[l];
     Activations *acts = pass->acts;
@@ -61,9 +69,10 @@ void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real 
     AttentionShape shape = attention_shape(pass, l);
 
     branch_backward(pass, l, SITE_ATTENTION, acts->d_branch, d_sum);
-    linear_backward(acts->d_att, g->out_w, g->out_b, acts->d_branch, a->att_out, w->out_w, total, C, C, 0);
-    attention_backward(acts->d_q, acts->d_kp, acts->d_vp, acts->d_att, a->q, a->kp, a->vp, a->att_out, a->lse, &shape,
-                       acts->attention);
+    linear_backward(acts->d_att, g->out_w, g->out_b, acts->d_branch, a->att_out, w->out_w, total, C,
+                    C, 0);
+    attention_backward(acts->d_q, acts->d_kp, acts->d_vp, acts->d_att, a->q, a->kp, a->vp,
+                       a->att_out, a->lse, &shape, acts->attention);
     linear_backward(d_x, g->q_w, g->q_b, acts->d_q, x, w->q_w, total, C, C, accumulate);
     projected_kv_backward(pass, l, d_x, x); /* d_branch is free by now */
 }
@@ -79,7 +88,8 @@ void ffn_block_forward(const Pass *pass, size_t l, real *sum, const real *x, con
     add_residual(pass, l, SITE_FFN, sum, residual, w->ff2_b);
 }
 
-void ffn_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x, int accumulate) {
+void ffn_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x,
+                        int accumulate) {
     const LayerParams *w = &pass->params->layers[l], *g = &pass->grads->layers[l];
     Activations *acts = pass->acts;
     const real *ff_pre = acts->layers[l].ff_pre;

@@ -1,4 +1,5 @@
-/* The two blocks of an encoder layer.  encoder.c strings them together with the LayerNorms, after (post) or before (pre). */
+/* The two blocks of an encoder layer.  encoder.c strings them together with the LayerNorms, after
+ * (post) or before (pre). */
 #ifndef ENCODER_LAYER_H
 #define ENCODER_LAYER_H
 
@@ -15,17 +16,22 @@ typedef struct Pass {
     const Batch *batch;
 } Pass;
 
-/* sum = residual + dropout(attention(x));  sum, x, residual (total,C); keeps q, k_pre, v_pre, kp, vp, att_out and lse of layer l. */
-void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x, const real *residual);
+/* sum = residual + dropout(attention(x));  sum, x, residual (total,C); keeps q, k_pre, v_pre, kp,
+ * vp, att_out and lse of layer l. */
+void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x,
+                             const real *residual);
 
-/* d_x: gradient of the block's input x, without the residual's; overwritten, or added to where accumulate.  d_x may be d_sum when
- * accumulating.  Adds parameter gradients.  Reads x, d_sum and what forward kept. */
-void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x, int accumulate);
+/* d_x: gradient of the block's input x, without the residual's; overwritten, or added to where
+ * accumulate.  d_x may be d_sum when accumulating.  Adds parameter gradients.  Reads x, d_sum and
+ * what forward kept. */
+void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum,
+                              const real *x, int accumulate);
 
 /* sum = residual + dropout(ff2(gelu(ff1(x))));  keeps ff_pre of layer l. */
 void ffn_block_forward(const Pass *pass, size_t l, real *sum, const real *x, const real *residual);
 
 /* As attention_block_backward; reads x, d_sum and ff_pre. */
-void ffn_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x, int accumulate);
+void ffn_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x,
+                        int accumulate);
 
 #endif

@@ -16,23 +16,24 @@ typedef enum Dim { DIM_1, DIM_C, DIM_FF, DIM_V, DIM_N, DIM_PROJ } Dim;
 typedef enum Presence {
     ALWAYS,
     PRE_NORM,
-    PROJ_K, /* E of a layer (or of its heads) */
-    PROJ_V, /* F, where it is not E */
+    PROJ_K,       /* E of a layer (or of its heads) */
+    PROJ_V,       /* F, where it is not E */
     PROJ_MODEL_K, /* the one E of the whole model */
     PROJ_MODEL_V
 } Presence;
 
 typedef struct Row {
-    const char *name;     /* "layer%zu." stands for one tensor a layer */
+    const char *name; /* "layer%zu." stands for one tensor a layer */
     Dim rows, cols;
     Presence presence;
     Init init;
-    size_t member;        /* offset of the pointer in LayerParams (layer rows) or Params */
+    size_t member; /* offset of the pointer in LayerParams (layer rows) or Params */
 } Row;
 
 #define LAYER(m) offsetof(LayerParams, m)
 #define MODEL(m) offsetof(Params, m)
 
+/* clang-format off */
 static const Row rows_model[] = {
     /* name           rows      cols   presence      init             member             */
     { "token",        DIM_V,    DIM_C, ALWAYS,       INIT_NORMAL,     MODEL(token) },
@@ -74,6 +75,7 @@ static const Row rows_head[] = {
     { "head_ln_b",    DIM_C,    DIM_1, ALWAYS,       INIT_ZERO,       MODEL(head_ln_b) },
     { "head_bias",    DIM_V,    DIM_1, ALWAYS,       INIT_ZERO,       MODEL(head_bias) },
 };
+/* clang-format on */
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -105,7 +107,8 @@ static size_t matrix_rows(const ModelConfig *config, size_t layer) {
 
 /* Rows of a projection tensor: under scope head it holds H matrices, one below the other. */
 static bool projection_rows(size_t *out, const ModelConfig *config, size_t layer) {
-    return size_mul(matrix_rows(config, layer), config->scope == SCOPE_HEAD ? config->heads : 1, out);
+    return size_mul(matrix_rows(config, layer), config->scope == SCOPE_HEAD ? config->heads : 1,
+                    out);
 }
 
 static bool dim_extent(size_t *out, Dim dim, const ModelConfig *config, size_t layer) {
@@ -124,7 +127,8 @@ static double row_init_std(const Row *row, const ModelConfig *config, size_t lay
     if (row->init == INIT_NORMAL) return 0.02; /* RoBERTa's initializer_range */
     if (row->init != INIT_PROJECTION) return 0;
     if (config->projection == PROJECTION_LINEAR) return config->proj_init_std;
-    return 1 / sqrt((double)matrix_rows(config, layer)); /* Linformer, theorem 2: entries of R are N(0, 1/k) */
+    return 1 / sqrt((double)matrix_rows(
+                   config, layer)); /* Linformer, theorem 2: entries of R are N(0, 1/k) */
 }
 
 static size_t row_identity_k(const Row *row, const ModelConfig *config, size_t layer) {
@@ -134,7 +138,8 @@ static size_t row_identity_k(const Row *row, const ModelConfig *config, size_t l
 }
 
 /* Appends the tensor of one row; false on overflow. */
-static bool table_append(ParamTable *table, const Row *row, const ModelConfig *config, size_t layer) {
+static bool table_append(ParamTable *table, const Row *row, const ModelConfig *config,
+                         size_t layer) {
     Tensor *tensor = &table->items[table->count];
     size_t bytes;
     /* the names are ours: the only conversion in them is %zu */
@@ -169,25 +174,30 @@ static size_t count_projections(const ModelConfig *config) {
 }
 
 bool param_table_create(ParamTable *out, const ModelConfig *config, Err *err) {
-    *out = (ParamTable){ 0 };
+    *out = (ParamTable){0};
     size_t most = COUNT(rows_model) + COUNT(rows_layer) * config->layers + COUNT(rows_head);
-    ParamTable table = { .items = calloc(most, sizeof *table.items) };
-    if (!table.items) return err_set(err, ERR_FAILED, "out of memory for a table of %zu tensors", most);
+    ParamTable table = {.items = calloc(most, sizeof *table.items)};
+    if (!table.items)
+        return err_set(err, ERR_FAILED, "out of memory for a table of %zu tensors", most);
     table.projections = count_projections(config);
 
     bool fits = true;
     for (size_t i = 0; fits && i < COUNT(rows_model); i++)
-        if (row_present(&rows_model[i], config)) fits = table_append(&table, &rows_model[i], config, 0);
+        if (row_present(&rows_model[i], config))
+            fits = table_append(&table, &rows_model[i], config, 0);
     for (size_t l = 0; fits && l < config->layers; l++)
         for (size_t i = 0; fits && i < COUNT(rows_layer); i++)
-            if (row_present(&rows_layer[i], config)) fits = table_append(&table, &rows_layer[i], config, l);
+            if (row_present(&rows_layer[i], config))
+                fits = table_append(&table, &rows_layer[i], config, l);
     for (size_t i = 0; fits && i < COUNT(rows_head); i++)
-        if (row_present(&rows_head[i], config)) fits = table_append(&table, &rows_head[i], config, 0);
+        if (row_present(&rows_head[i], config))
+            fits = table_append(&table, &rows_head[i], config, 0);
 
     if (!fits) {
         param_table_destroy(&table);
         return err_set(err, ERR_CONFIG,
-                       "model: %zu layers of width %zu, ffn %zu, n %zu, vocabulary %zu do not fit the address space",
+                       "model: %zu layers of width %zu, ffn %zu, n %zu, vocabulary %zu do not fit "
+                       "the address space",
                        config->layers, config->width, config->ffn, config->n, config->vocab);
     }
     *out = table;
@@ -197,7 +207,7 @@ bool param_table_create(ParamTable *out, const ModelConfig *config, Err *err) {
 void param_table_destroy(ParamTable *table) {
     if (!table) return;
     free(table->items);
-    *table = (ParamTable){ 0 };
+    *table = (ParamTable){0};
 }
 
 const Tensor *param_table_find(const ParamTable *table, const char *name) {
@@ -215,28 +225,32 @@ static void set_member(void *views, size_t offset, real *value) {
 static void share_projections(Params *out, const ParamTable *table, const ModelConfig *config) {
     if (config->attention == ATTENTION_FULL) return;
     if (config->scope == SCOPE_MODEL) {
-        const Tensor *e = param_table_find(table, "seq_proj_k"), *f = param_table_find(table, "seq_proj_v");
+        const Tensor *e = param_table_find(table, "seq_proj_k"),
+                     *f = param_table_find(table, "seq_proj_v");
         for (size_t l = 0; l < config->layers; l++) {
             out->layers[l].seq_proj_k = out->block + e->offset;
             if (f) out->layers[l].seq_proj_v = out->block + f->offset;
         }
     }
     if (config->tie_kv)
-        for (size_t l = 0; l < config->layers; l++) out->layers[l].seq_proj_v = out->layers[l].seq_proj_k;
+        for (size_t l = 0; l < config->layers; l++)
+            out->layers[l].seq_proj_v = out->layers[l].seq_proj_k;
 }
 
 void params_view(Params *out, const ParamTable *table, const ModelConfig *config, real *block) {
-    *out = (Params){ .block = block };
+    *out = (Params){.block = block};
     size_t at = 0; /* tensors stand in the order param_table_create appended them */
     for (size_t i = 0; i < COUNT(rows_model); i++) {
         if (!row_present(&rows_model[i], config)) continue;
-        if (rows_model[i].init != INIT_PROJECTION) set_member(out, rows_model[i].member, block + table->items[at].offset);
+        if (rows_model[i].init != INIT_PROJECTION)
+            set_member(out, rows_model[i].member, block + table->items[at].offset);
         at++;
     }
     for (size_t l = 0; l < config->layers; l++)
         for (size_t i = 0; i < COUNT(rows_layer); i++)
             if (row_present(&rows_layer[i], config))
-                set_member(&out->layers[l], rows_layer[i].member, block + table->items[at++].offset);
+                set_member(&out->layers[l], rows_layer[i].member,
+                           block + table->items[at++].offset);
     for (size_t i = 0; i < COUNT(rows_head); i++)
         if (row_present(&rows_head[i], config))
             set_member(out, rows_head[i].member, block + table->items[at++].offset);
@@ -255,6 +269,7 @@ void params_init(real *block, const ParamTable *table, uint64_t seed) {
         for (size_t j = 0; j < tensor->count; j++)
             w[j] = tensor->init == INIT_ONE ? 1 : (real)(tensor->init_std * rng_normal(key, j));
         for (size_t r = 0; tensor->identity_k && r < tensor->rows; r++)
-            for (size_t t = r % tensor->identity_k; t < tensor->cols; t += tensor->identity_k) w[r * tensor->cols + t] += 1;
+            for (size_t t = r % tensor->identity_k; t < tensor->cols; t += tensor->identity_k)
+                w[r * tensor->cols + t] += 1;
     }
 }

@@ -10,17 +10,20 @@ bool projected_kv_compress_first(const ModelConfig *config, const Batch *batch, 
 
 /* One projection of one layer: keys or values. */
 typedef struct Half {
-    const real *w, *b, *proj;   /* (C,C), (C), E or F */
-    real *pre, *out;            /* k_pre and kp, or v_pre and vp */
-    real *d_w, *d_b, *d_proj;   /* d_proj NULL: frozen */
+    const real *w, *b, *proj; /* (C,C), (C), E or F */
+    real *pre, *out;          /* k_pre and kp, or v_pre and vp */
+    real *d_w, *d_b, *d_proj; /* d_proj NULL: frozen */
     const real *d_out;
 } Half;
 
 static Half half_of(const Pass *pass, size_t l, bool keys) {
     const LayerParams *w = &pass->params->layers[l];
     const LayerActs *a = &pass->acts->layers[l];
-    Half half = keys ? (Half){ .w = w->k_w, .b = w->k_b, .proj = w->seq_proj_k, .pre = a->k_pre, .out = a->kp }
-                     : (Half){ .w = w->v_w, .b = w->v_b, .proj = w->seq_proj_v, .pre = a->v_pre, .out = a->vp };
+    Half half =
+        keys
+            ? (Half){.w = w->k_w, .b = w->k_b, .proj = w->seq_proj_k, .pre = a->k_pre, .out = a->kp}
+            : (Half){
+                  .w = w->v_w, .b = w->v_b, .proj = w->seq_proj_v, .pre = a->v_pre, .out = a->vp};
     if (!pass->grads) return half;
     const LayerParams *g = &pass->grads->layers[l];
     bool frozen = pass->config->projection == PROJECTION_FIXED;
@@ -32,7 +35,8 @@ static Half half_of(const Pass *pass, size_t l, bool keys) {
 }
 
 /* out = (E x) w^T + (E 1) b^T, with E x already in `compressed` */
-static void compress_first_forward(const Pass *pass, const Half *half, size_t P, const real *compressed) {
+static void compress_first_forward(const Pass *pass, const Half *half, size_t P,
+                                   const real *compressed) {
     const Batch *batch = pass->batch;
     size_t rows = batch->B * P, C = pass->config->width;
     real *row_sums = pass->acts->row_sums;
@@ -41,13 +45,15 @@ static void compress_first_forward(const Pass *pass, const Half *half, size_t P,
     seq_project_bias_forward(half->out, row_sums, half->b, rows, C);
 }
 
-/* Gradients of w, b and of E through the bias; d_compressed (B*P,C) overwritten, or added to where accumulate. */
-static void compress_first_backward(const Pass *pass, const Half *half, size_t P, real *d_compressed, const real *compressed,
-                                    int accumulate) {
+/* Gradients of w, b and of E through the bias; d_compressed (B*P,C) overwritten, or added to where
+ * accumulate. */
+static void compress_first_backward(const Pass *pass, const Half *half, size_t P,
+                                    real *d_compressed, const real *compressed, int accumulate) {
     const Batch *batch = pass->batch;
     size_t rows = batch->B * P, C = pass->config->width, N = pass->config->n;
     real *row_sums = pass->acts->row_sums;
-    linear_backward(d_compressed, half->d_w, NULL, half->d_out, compressed, half->w, rows, C, C, accumulate);
+    linear_backward(d_compressed, half->d_w, NULL, half->d_out, compressed, half->w, rows, C, C,
+                    accumulate);
     seq_project_row_sums(row_sums, half->proj, batch->start, batch->B, P, N);
     seq_project_bias_backward(half->d_b, half->d_proj, half->d_out, row_sums, half->b, batch->start,
                               pass->acts->bias_scratch, batch->B, P, N, C);
@@ -60,15 +66,16 @@ static size_t projection_groups(const ModelConfig *config) {
 
 static void project(const Pass *pass, real *y, const real *x, const real *proj, size_t P) {
     const ModelConfig *config = pass->config;
-    seq_project_forward(y, x, proj, P * config->n, pass->batch->start, pass->batch->B, projection_groups(config), P,
-                        config->n, config->width);
+    seq_project_forward(y, x, proj, P * config->n, pass->batch->start, pass->batch->B,
+                        projection_groups(config), P, config->n, config->width);
 }
 
-static void project_backward(const Pass *pass, real *d_x, const Half *half, const real *d_y, const real *x, size_t P,
-                             int accumulate) {
+static void project_backward(const Pass *pass, real *d_x, const Half *half, const real *d_y,
+                             const real *x, size_t P, int accumulate) {
     const ModelConfig *config = pass->config;
-    seq_project_backward(d_x, half->d_proj, d_y, x, half->proj, P * config->n, pass->batch->start, pass->batch->B,
-                         projection_groups(config), P, config->n, config->width, accumulate);
+    seq_project_backward(d_x, half->d_proj, d_y, x, half->proj, P * config->n, pass->batch->start,
+                         pass->batch->B, projection_groups(config), P, config->n, config->width,
+                         accumulate);
 }
 
 void projected_kv_forward(const Pass *pass, size_t l, const real *x) {

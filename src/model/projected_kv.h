@@ -1,5 +1,6 @@
-/* Projected keys and values of a layer, kp = E (x Wk^T + 1 bk^T) and vp = F (x Wv^T + 1 bv^T): feature projection, then sequence
- * projection (arXiv 2006.04768, equation 7), computed in the cheaper of two orders. */
+/* Projected keys and values of a layer, kp = E (x Wk^T + 1 bk^T) and vp = F (x Wv^T + 1 bv^T):
+ * feature projection, then sequence projection (arXiv 2006.04768, equation 7), computed in the
+ * cheaper of two orders. */
 #ifndef PROJECTED_KV_H
 #define PROJECTED_KV_H
 
@@ -7,14 +8,16 @@
 
 #include "encoder_layer.h"
 
-/* True: E x first, then Wk (E shared by the heads, and fewer projected rows than tokens).  False: x Wk first, then E. */
+/* True: E x first, then Wk (E shared by the heads, and fewer projected rows than tokens).  False: x
+ * Wk first, then E. */
 bool projected_kv_compress_first(const ModelConfig *config, const Batch *batch, size_t l);
 
-/* kp, vp (B*P,C) of layer l from x (total,C); keeps k_pre, v_pre.  Full attention: kp = x Wk^T + bk, vp likewise. */
+/* kp, vp (B*P,C) of layer l from x (total,C); keeps k_pre, v_pre.  Full attention: kp = x Wk^T +
+ * bk, vp likewise. */
 void projected_kv_forward(const Pass *pass, size_t l, const real *x);
 
-/* Adds to d_x (total,C) and to the gradients of k_w, k_b, v_w, v_b, E and F.  Reads acts->d_kp, d_vp, x, k_pre, v_pre.
- * Scratch: acts->d_branch. */
+/* Adds to d_x (total,C) and to the gradients of k_w, k_b, v_w, v_b, E and F.  Reads acts->d_kp,
+ * d_vp, x, k_pre, v_pre. Scratch: acts->d_branch. */
 void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x);
 
 #endif

@@ -15,7 +15,8 @@ void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params
     if (sequences == 0 || sequences > all) sequences = all;
     size_t stride = sequences ? all / sequences : 1;
     *out = (MlmScore){.sequences = sequences};
-    /* whole sequences that fit at a time: acts for a training on pieces have room for more of those */
+    /* whole sequences that fit at a time: acts for a training on pieces have room for more of those
+     */
     size_t fit = acts->max_total / config->n;
     assert(fit > 0 && fit <= acts->max_B);
     double sum = 0;

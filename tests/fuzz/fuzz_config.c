@@ -1,4 +1,5 @@
-/* Any bytes as a config: refused with a message, or read; and what is read can be written and reads back equal. */
+/* Any bytes as a config: refused with a message, or read; and what is read can be written and reads
+ * back equal. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
