@@ -176,7 +176,7 @@ static void check_close(const char *file, const char *what, const real *ours, co
 
 static void check_activations(const Model *m, const Ref *ref, const char *name) {
     for (size_t l = 0; l < m->config.layers; l++) {
-        char key[32];
+        char key[48];
         snprintf(key, sizeof key, "layer%zu.sum_att", l);
         if (!ref_find(ref, "act.", key)) return;
         check_close(name, key, m->acts.layers[l].sum_att, ref_get(ref, "act.", key), TOL_HIDDEN);

@@ -236,8 +236,11 @@ static void test_shared_gradient_is_the_sum(void) {
 }
 
 static void train(Model *m, const Batch *batch, uint64_t steps) {
-    OptimizerConfig adamw = {
-        .name = OPTIMIZER_ADAMW, .betas = {0.9, 0.98}, .eps = 1e-6, .decay = DECAY_MATRICES};
+    OptimizerConfig adamw = {.name = OPTIMIZER_ADAMW,
+                             .betas = {0.9, 0.98},
+                             .eps = 1e-6,
+                             .weight_decay = 0.01,
+                             .decay = DECAY_MATRICES};
     real *moments = calloc(2 * m->table.block_reals, sizeof *moments);
     REQUIRE(moments != NULL);
     for (uint64_t step = 1; step <= steps; step++) {
