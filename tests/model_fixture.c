@@ -31,6 +31,14 @@ static void require_made(bool made, const Err *err) {
     if (!made) test_end();
 }
 
+real *model_create_block(Arena *arena, const ParamTable *table) {
+    Err err = {0};
+    Arena counting = {0}; /* sanitizer builds add gaps */
+    arena_take(&counting, table->block_reals, sizeof(real));
+    require_made(arena_create(arena, counting.used, &err), &err);
+    return arena_take(arena, table->block_reals, sizeof(real));
+}
+
 void model_create(Model *out, const ModelConfig *config, size_t max_B, size_t max_total,
                   ActMode mode) {
     model_create_threads(out, config, max_B, max_total, mode, 1);
@@ -42,12 +50,9 @@ void model_create_threads(Model *out, const ModelConfig *config, size_t max_B, s
     threads_set(threads);
     *out = (Model){.config = *config};
     require_made(param_table_create(&out->table, config, &err), &err);
-    size_t bytes = out->table.block_reals * sizeof(real);
-    require_made(arena_create(&out->weights_arena, bytes, &err), &err);
-    require_made(arena_create(&out->grads_arena, bytes, &err), &err);
+    out->weights = model_create_block(&out->weights_arena, &out->table);
+    out->grads = model_create_block(&out->grads_arena, &out->table);
     require_made(activations_create(&out->acts, config, max_B, max_total, mode, &err), &err);
-    out->weights = (real *)out->weights_arena.base;
-    out->grads = (real *)out->grads_arena.base;
     params_view(&out->params, &out->table, config, out->weights);
     params_view(&out->d_params, &out->table, config, out->grads);
     model_randomize(out, 1);

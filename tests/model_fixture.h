@@ -24,6 +24,9 @@ typedef struct Model {
  * and 3; post-norm, headwise, no dropout. */
 ModelConfig model_config_tiny(void);
 
+/* A zeroed block of a table's layout; ends the test when there is no memory. */
+real *model_create_block(Arena *arena, const ParamTable *table);
+
 /* Ends the test when the model cannot be made.  Weights are model_randomize's.  Sets one thread:
  * models this small lose by more. */
 void model_create(Model *out, const ModelConfig *config, size_t max_B, size_t max_total,

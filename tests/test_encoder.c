@@ -292,26 +292,31 @@ static void test_columns_beyond_the_sequence_are_unread(void) {
     model_batch_destroy(&batch);
 }
 
-/* Nothing is read that this pass has not written: NaN in all activations before it, gradients as
- * before. */
+/* Nothing is read that this pass has not written: the pass before it, over a larger batch and with
+ * weights that are not numbers, has left NaN in all activations; gradients as in a fresh model. */
 static void test_stale_activations_are_unread(void) {
-    const size_t lengths[] = {N, 2, 5, 1, 6};
-    Batch batch;
+    const size_t lengths[] = {N, 2, 5, 1, 6}, larger[] = {N, N, 6, 5, 3, 2, 2};
+    Batch batch, filling;
     model_batch_create(&batch, lengths, 5, 37, test_seed());
+    model_batch_create(&filling, larger, 7, 37, test_seed());
     for (size_t i = 0; i <= SHARINGS; i++) {
         ModelConfig config = config_variant(i);
         Model m, stale;
         model_create(&m, &config, 5, 25, ACTS_TRAINING);
-        model_create(&stale, &config, 7, 40, ACTS_TRAINING); /* capacity beyond the batch */
+        model_create(&stale, &config, 7, 40, ACTS_TRAINING);
         double loss = model_backward(&m, &batch, 1);
-        for (size_t j = 0; j < stale.acts.arena.used / sizeof(real); j++)
-            ((real *)stale.acts.arena.base)[j] = (real)NAN;
+        for (size_t j = 0; j < stale.table.block_reals; j++) stale.weights[j] = (real)NAN;
+        CHECK(isnan(model_backward(&stale, &filling, 1)));
+        CHECK(isnan(stale.acts.layers[1].lse[0]) && isnan(stale.acts.d_hidden[40 * C - 1]));
+        memcpy(stale.weights, m.weights, m.table.block_reals * sizeof(real));
+        model_zero_grads(&stale);
         CHECK(model_backward(&stale, &batch, 1) == loss);
         CHECK(!memcmp(stale.grads, m.grads, m.table.block_reals * sizeof(real)));
         model_destroy(&m);
         model_destroy(&stale);
     }
     model_batch_destroy(&batch);
+    model_batch_destroy(&filling);
 }
 
 /* Dropout off: training and inference differ in what they keep, not in what they compute. */

@@ -237,8 +237,7 @@ static void test_initial_values(void) {
         ParamTable table;
         REQUIRE(param_table_create(&table, &config, NULL));
         Arena arena;
-        REQUIRE(arena_create(&arena, table.block_reals * sizeof(real), NULL));
-        real *block = (real *)arena.base;
+        real *block = model_create_block(&arena, &table);
         block[table.items[2].offset] = 7; /* params_init overwrites what was there */
         params_init(block, &table, test_seed());
         for (size_t i = 0; i < table.count; i++) {
