@@ -115,11 +115,11 @@ ifdef MISSING
 endif
 	@:
 
-$(OUT)/%.o: %.c | libraries
+$(OUT)/%.o: %.c Makefile | libraries
 	@mkdir -p $(@D)
 	@echo '  CC   $@'
 	$(Q)$(COMPILE_C) -c $< -o $@
-$(OUT)/%.o: %.cc | libraries
+$(OUT)/%.o: %.cc Makefile | libraries
 	@mkdir -p $(@D)
 	@echo '  CXX  $@'
 	$(Q)$(COMPILE_CXX) -c $< -o $@

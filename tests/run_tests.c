@@ -28,8 +28,8 @@ static size_t failures;
 static bool skipped;
 static bool in_process;
 static jmp_buf end_of_test;
-static pid_t test_pid; /* processes a test starts share its temporary folder */
-static char temp_dir[512];
+static char run_dir[480];  /* of the whole run; a test has a folder in it, which its processes share */
+static char temp_dir[512]; /* of the running test; empty until it asks */
 
 static double now_s(void) {
     struct timespec t;
@@ -73,14 +73,17 @@ uint64_t test_seed(void) {
     return text && *text ? strtoull(text, NULL, 0) : 20240611u;
 }
 
-static void temp_root(char *out, size_t size, pid_t pid) {
+static bool create_run_dir(void) {
     const char *root = getenv("TMPDIR");
-    snprintf(out, size, "%s/linformer-test-%ld", root && *root ? root : "/tmp", (long)pid);
+    snprintf(run_dir, sizeof run_dir, "%s/linformer-test-XXXXXX", root && *root ? root : "/tmp");
+    if (mkdtemp(run_dir) && chmod(run_dir, 0711) == 0) return true; /* 0711: tests give up root */
+    fprintf(stderr, "%s: %s\n", run_dir, strerror(errno));
+    return false;
 }
 
 const char *test_temp_dir(void) {
     if (!temp_dir[0]) {
-        temp_root(temp_dir, sizeof temp_dir, test_pid);
+        snprintf(temp_dir, sizeof temp_dir, "%s/test", run_dir);
         if (mkdir(temp_dir, 0700) != 0) {
             test_fail(__FILE__, __LINE__, "%s: %s", temp_dir, strerror(errno));
             temp_dir[0] = 0;
@@ -191,7 +194,6 @@ static int run_here(const Test *test) {
     failures = 0;
     skipped = false;
     temp_dir[0] = 0;
-    test_pid = getpid();
     if (setjmp(end_of_test) == 0) test->fn();
     if (temp_dir[0]) remove_tree(temp_dir);
     fflush(NULL);
@@ -206,7 +208,6 @@ static int run_forked(const Test *test) {
         return STATUS_FAILED << 8;
     }
     if (pid == 0) {
-        test_pid = getpid();
         const char *limit = getenv("TEST_TIMEOUT");
         alarm(limit && *limit ? (unsigned)atoi(limit) : DEFAULT_TIMEOUT_S);
         test->fn();
@@ -217,7 +218,7 @@ static int run_forked(const Test *test) {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
     char dir[512];
-    temp_root(dir, sizeof dir, pid);
+    snprintf(dir, sizeof dir, "%s/test", run_dir);
     remove_tree(dir);
     return status;
 }
@@ -240,6 +241,7 @@ int main(int argc, char **argv) {
     char **filters = argv + 1 + (list ? 1 : 0);
     in_process = getenv("TEST_NO_FORK") != NULL;
     size_t passed = 0, failed = 0, skips = 0;
+    if (!list && !create_run_dir()) return 1;
 
     if (!list) printf("%s build, SEED=%llu\n", REAL_NAME, (unsigned long long)test_seed());
     for (const TestModule *module = test_modules; module->name; module++) {
@@ -261,6 +263,7 @@ int main(int argc, char **argv) {
         }
     }
     if (list) return 0;
+    remove_tree(run_dir);
     if (skips) printf("%zu skipped\n", skips);
     printf("%zu passed, %zu failed\n", passed, failed);
     return failed || passed == 0 ? 1 : 0;

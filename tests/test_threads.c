@@ -110,8 +110,8 @@ static void test_quota_limits(void) {
 }
 
 static void test_set(void) {
-    CHECK_INT(threads_set(0), threads_available());
 #ifdef _OPENMP
+    CHECK_INT(threads_set(0), threads_available());
     CHECK_INT(threads_set(3), 3); /* more than processors is the user's choice */
     size_t team = 0;
 #pragma omp parallel
@@ -219,7 +219,7 @@ static void test_kernel_is_chosen_and_a_cap_is_named(void) {
     CHECK_STR_CONTAINS(capped, "1 passed, 0 failed");
     if (!strstr(capped, "kernel Prescott"))
         test_skip("this BLAS takes no kernel from OPENBLAS_CORETYPE");
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(_OPENMP) && (defined(__x86_64__) || defined(__i386__))
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2"))
         test_skip("this processor has no faster kernel than Prescott");
