@@ -214,7 +214,7 @@ format:
 
 bench: build/linformer
 	build/linformer bench kernels
-	build/linformer bench step
+	build/linformer bench step configs/pretrain/small.yaml
 
 ci:
 	@.ci/run
