@@ -28,9 +28,8 @@ static size_t failures;
 static bool skipped;
 static bool in_process;
 static jmp_buf end_of_test;
-static char
-    run_dir[480]; /* of the whole run; a test has a folder in it, which its processes share */
-static char temp_dir[512]; /* of the running test; empty until it asks */
+static char run_dir[480];  /* of the whole run; every test has a folder in it */
+static char temp_dir[512]; /* of the running test and its processes; empty until it asks */
 
 static double now_s(void) {
     struct timespec t;
