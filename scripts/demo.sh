@@ -20,7 +20,9 @@ show "$linformer" pretrain configs/pretrain/tiny.yaml "run=$run"
 show "$linformer" eval "$run/best.ckpt" data/demo/valid.txt
 show "$linformer" fill-mask --top 3 "$run/best.ckpt" \
     'The dog <mask> at the stranger.' \
+    'The sheep <mask> at the moon.' \
     'Snow is cold and <mask>.' \
-    'The capital of Belmora is <mask>.' \
-    'Two plus three is <mask>.'
+    'The sky is <mask>.' \
+    'The pigeon has two <mask>.' \
+    'Sven thanked Oda and put the vase <mask> the table.'
 printf '\nNext: %s help, configs/README.md, make test\n' "$linformer"
