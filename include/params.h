@@ -68,6 +68,9 @@ bool param_table_create(ParamTable *out, const ModelConfig *config, Err *err);
 void param_table_destroy(ParamTable *table); /* accepts a zeroed table */
 const Tensor *param_table_find(const ParamTable *table, const char *name); /* NULL if absent */
 
+/* Largest projected length of any layer: rows of the one E of scope model. */
+size_t params_largest_k(const ModelConfig *config);
+
 /* Points the members of *out into block (block_reals reals, 64-byte aligned). */
 void params_view(Params *out, const ParamTable *table, const ModelConfig *config, real *block);
 

@@ -2,6 +2,7 @@
 
 #include "attention.h"
 #include "layernorm.h"
+#include "params.h"
 
 enum { LOGITS_BYTES = 64 << 20, HEAD_ROWS_MIN = 64, HEAD_ROWS_MAX = 1024 };
 
@@ -47,17 +48,10 @@ static LayerActs take_layer(Arena *arena, const ModelConfig *config, size_t P, s
     return layer;
 }
 
-static size_t largest_k(const ModelConfig *config) {
-    size_t largest = 1;
-    for (size_t l = 0; l < config->layers; l++)
-        if (config->k[l] > largest) largest = config->k[l];
-    return largest;
-}
-
 static void layout_layers(Activations *acts, Arena *arena, const ModelConfig *config) {
     size_t B = acts->max_B, total = acts->max_total;
     if (acts->mode == ACTS_INFERENCE) {
-        LayerActs shared = take_layer(arena, config, largest_k(config), B, total);
+        LayerActs shared = take_layer(arena, config, params_largest_k(config), B, total);
         for (size_t l = 0; l < config->layers; l++) acts->layers[l] = shared;
         return;
     }
@@ -66,7 +60,8 @@ static void layout_layers(Activations *acts, Arena *arena, const ModelConfig *co
 }
 
 static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *config) {
-    size_t B = acts->max_B, total = acts->max_total, C = config->width, P = largest_k(config);
+    size_t B = acts->max_B, total = acts->max_total;
+    size_t C = config->width, P = params_largest_k(config);
     acts->x = take(arena, total, C);
     acts->y = take(arena, total, C);
     acts->ff_act = take(arena, total, config->ffn);

@@ -93,8 +93,8 @@ static bool row_present(const Row *row, const ModelConfig *config) {
     return false;
 }
 
-static size_t largest_k(const ModelConfig *config) {
-    size_t largest = 0;
+size_t params_largest_k(const ModelConfig *config) {
+    size_t largest = 1;
     for (size_t l = 0; l < config->layers; l++)
         if (config->k[l] > largest) largest = config->k[l];
     return largest;
@@ -102,7 +102,7 @@ static size_t largest_k(const ModelConfig *config) {
 
 /* Rows of one E or F. */
 static size_t matrix_rows(const ModelConfig *config, size_t layer) {
-    return config->scope == SCOPE_MODEL ? largest_k(config) : config->k[layer];
+    return config->scope == SCOPE_MODEL ? params_largest_k(config) : config->k[layer];
 }
 
 /* Rows of a projection tensor: under scope head it holds H matrices, one below the other. */
