@@ -5,35 +5,16 @@
 #include <string.h>
 
 #include "cli.h"
+#include "words.h"
 
-enum { WORD_MAX = 40, OPTIONS_MAX = 16 };
-
-/* Edit distance; two swapped neighbours count as one edit. */
-static size_t edit_distance(const char *a, const char *b) {
-    size_t rows = strlen(a), columns = strlen(b);
-    if (rows >= WORD_MAX || columns >= WORD_MAX) return WORD_MAX;
-    size_t d[WORD_MAX][WORD_MAX];
-    for (size_t i = 0; i <= rows; i++) d[i][0] = i;
-    for (size_t j = 0; j <= columns; j++) d[0][j] = j;
-    for (size_t i = 1; i <= rows; i++) {
-        for (size_t j = 1; j <= columns; j++) {
-            size_t best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            if (d[i - 1][j] + 1 < best) best = d[i - 1][j] + 1;
-            if (d[i][j - 1] + 1 < best) best = d[i][j - 1] + 1;
-            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (swapped && d[i - 2][j - 2] + 1 < best) best = d[i - 2][j - 2] + 1;
-            d[i][j] = best;
-        }
-    }
-    return d[rows][columns];
-}
+enum { OPTIONS_MAX = 16 };
 
 const char *near_word(const char *word, const char *const *words) {
     const char *best = NULL;
     size_t best_distance =
         3; /* more than two edits are another word, and so are two in a short one */
     for (; *words; words++) {
-        size_t distance = edit_distance(word, *words);
+        size_t distance = word_distance(word, *words);
         if (distance < best_distance && 3 * distance <= strlen(word))
             best = *words, best_distance = distance;
     }
