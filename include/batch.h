@@ -17,6 +17,7 @@ typedef struct Batch {
     size_t masked;         /* rows to predict, M */
     uint32_t *masked_rows; /* (M) rows in 0..total-1, ascending */
     uint32_t *labels;      /* (M) original token ids at those rows */
+    uint32_t *classes;     /* (B) class of each sequence; read by the classification head only */
 } Batch;
 
 #endif

@@ -14,10 +14,12 @@
  *                                   byte of the last tensor
  *
  * The header has exactly these members:
- *   kind             "pretrain" (weights and the optimizer's moments) or "weights"
+ *   kind             "pretrain" (weights and the optimizer's moments), "weights", or "classifier"
+ *                    (weights with a classification head)
  *   config           the resolved configuration as YAML text: model, schedule, budget, optimizer,
  *                    seed (`run` is left out)
  *   vocab            pieces of the tokenizer
+ *   labels           array of the names of the classes; in kind "classifier" only
  *   tokenizer_hash   16 hex digits: XXH3-64 of the tokenizer's bytes.  Hashes are text because JSON
  *                    numbers lose bits above 2^53
  *   state            object with the members of TrainState below; best_valid_loss is null before
@@ -42,6 +44,7 @@
 #include "err.h"
 #include "io.h"
 #include "params.h"
+#include "task_file.h"
 
 /* Where training stands; everything a resumed run needs besides weights and moments. Counts stay
  * below 2^53. */
@@ -62,13 +65,14 @@ typedef struct TrainState {
 
 /* What a checkpoint is made from: borrowed pointers. */
 typedef struct CheckpointContent {
-    const char *kind;     /* "pretrain" or "weights" */
+    const char *kind;     /* "pretrain", "weights" or "classifier" */
     const Config *config; /* model.vocab filled in */
     const TrainState *state;
     const ParamTable *table;
     const real *weights;
     const real *adam_m, *adam_v; /* NULL in kind "weights"; adam_v also NULL for SGD */
     Bytes tokenizer;             /* the sentencepiece model */
+    const LabelSet *labels;      /* names of the classes, kind "classifier"; else NULL */
 } CheckpointContent;
 
 /* Atomic: the file appears complete or not at all; nothing is left behind by a save that failed. */
@@ -86,6 +90,7 @@ typedef struct Checkpoint {
     ParamTable table;
     size_t moments;  /* moment blocks: 0, 1 (SGD) or 2 (AdamW) */
     Bytes tokenizer; /* borrowed from the map */
+    LabelSet labels; /* empty but in kind "classifier"; config.model.classes = labels.count */
     uint64_t tokenizer_hash;
     struct CheckpointEntry *entries; /* weights, moments, tokenizer */
     size_t entry_count;

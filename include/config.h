@@ -37,7 +37,9 @@ typedef struct ModelConfig {
     ProjInit proj_init;   /* identity: entry (p, t) of E and F begins 1 larger where t mod k = p */
     double proj_init_std; /* of E and F; fixed projections use 1/sqrt(k) */
     NormPlace norm;
+    double head_dropout; /* classification head, before each of its two maps */
     size_t vocab; /* not a key: tokenizer.vocab_size; see config_set_vocab */
+    size_t classes; /* not a key: 0, masked-language-model head; else classification head */
 } ModelConfig;
 
 typedef enum TokenizerType { TOKENIZER_UNIGRAM, TOKENIZER_BPE } TokenizerType;
@@ -114,6 +116,23 @@ typedef struct CheckpointConfig {
     size_t keep;  /* newest step-*.ckpt files kept; 0: all */
 } CheckpointConfig;
 
+typedef enum TaskKind { TASK_NONE, TASK_SST2, TASK_QNLI, TASK_QQP, TASK_IMDB, TASK_CUSTOM } TaskKind;
+typedef enum Truncate { TRUNCATE_HEAD, TRUNCATE_TAIL, TRUNCATE_BOTH } Truncate;
+typedef enum LetterCase { CASE_KEEP, CASE_LOWER } LetterCase;
+typedef enum ClassMetric { METRIC_ACCURACY, METRIC_F1, METRIC_MCC } ClassMetric;
+
+typedef struct FinetuneConfig {
+    TaskKind task;     /* TASK_NONE: the configuration is not of a fine-tuning */
+    char *init;        /* pretrained checkpoint, from the working folder; "none": from scratch */
+    size_t seeds;      /* runs, with seeds train.seed, train.seed + 1, ... */
+    size_t patience;   /* evaluations without a better metric before a run ends; 0: never */
+    double holdout;    /* share of the training rows held out where data.valid is empty */
+    ClassMetric metric; /* chooses best.ckpt */
+    Truncate truncate; /* what an over-long single text keeps */
+    LetterCase letters; /* `case` */
+    char *text, *text_pair, *label; /* columns of task custom; text_pair NULL: one text */
+} FinetuneConfig;
+
 typedef struct Config {
     char *path;    /* the file it came from */
     char *notes;   /* lines to log: keys given here without effect; or NULL */
@@ -125,6 +144,7 @@ typedef struct Config {
     OptimizerConfig optimizer;
     ScheduleConfig schedule;
     CheckpointConfig checkpoint;
+    FinetuneConfig finetune;
 } Config;
 
 /* Reads `path` (with its `extends` chain, nearest wins), then applies overrides "section.key=value"

@@ -61,6 +61,9 @@ typedef struct Params {
     real *head_w, *head_b;         /* (C,C), (C) */
     real *head_ln_w, *head_ln_b;   /* (C) */
     real *head_bias;               /* (V) */
+    /* classification head; these, or the five above, are NULL */
+    real *class_dense_w, *class_dense_b; /* (C,C), (C) */
+    real *class_out_w, *class_out_b;     /* (classes,C), (classes) */
 } Params;
 
 /* Describes the tensors of a model; fails (ERR_CONFIG) when sizes overflow. */

@@ -1,0 +1,69 @@
+/* Labelled texts from the files of a classification task.
+ *
+ *   sst2    TSV with a header: sentence, label (0 negative, 1 positive)
+ *   qnli    TSV with a header: question, sentence, label (entailment, not_entailment)
+ *   qqp     TSV with a header: question1, question2, is_duplicate (0 not_duplicate, 1 duplicate)
+ *   imdb    TSV with a header: text, label; or files of the original layout, .../pos/ID_RATING.txt
+ *           and .../neg/ID_RATING.txt, a review a file with its `<br />` tags read as a space; or
+ *           a folder that holds pos/ and neg/
+ *   custom  TSV with a header, or JSON lines, whose columns the configuration names
+ *
+ * TSV is GLUE's: columns by name in any order, further columns ignored, no quoting and no escaping.
+ * Any of these files may be .gz or .zst. */
+#ifndef TASK_FILE_H
+#define TASK_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "err.h"
+
+/* Names of the classes; index = class.  Stored in the checkpoint. */
+typedef struct LabelSet {
+    char **names;
+    size_t count;
+} LabelSet;
+
+void label_set_free(LabelSet *labels); /* accepts a zeroed set */
+bool label_set_copy(LabelSet *out, const LabelSet *labels, Err *err);
+
+enum { TASK_NO_LABEL = -1, TASK_MAX_CLASSES = 1000 };
+
+typedef struct TaskRow {
+    const char *text[2]; /* UTF-8, not terminated; text[1] is NULL for tasks of one text */
+    size_t size[2];
+    int32_t label;     /* class, or TASK_NO_LABEL */
+    const char *place; /* file, for messages; borrowed from the PathList */
+    size_t line;       /* in that file, from 1 */
+} TaskRow;
+
+typedef struct TaskFile {
+    TaskRow *rows; /* in the order of the files and their lines */
+    size_t count;
+    bool pairs;
+    LabelSet labels;
+    size_t unlabelled; /* rows without a label */
+    struct TaskStorage *storage;
+} TaskFile;
+
+typedef enum TaskLabels {
+    TASK_LABELS_NEEDED,   /* training and evaluation: a missing, empty or -1 label is an error */
+    TASK_LABELS_IF_THERE, /* prediction: rows without a label, and files without the column, pass;
+                             a label that is there must be known */
+} TaskLabels;
+
+/* Reads all files.  Classes of custom tasks: those of `known` (a checkpoint's) where it is not NULL,
+ * else the distinct label words of the files, in numeric order if all are integers, else in byte
+ * order; the other tasks have theirs.  ERR_FAILED with "file:line: found, wanted, remedy" for: a
+ * column that the header lacks (names those it has), a row with too few or too many columns, an empty text, a label that is
+ * not among the classes, GLUE's test files (label -1) where labels are needed, a file without rows,
+ * fewer than two classes in training data (known NULL), text that is no UTF-8.  CR LF is LF. */
+bool task_file_read(TaskFile *out, const FinetuneConfig *config, const LabelSet *known,
+                    const PathList *paths, TaskLabels labels, Err *err);
+void task_file_free(TaskFile *file); /* accepts a zeroed TaskFile */
+
+bool task_is_pair(const FinetuneConfig *config);
+
+#endif
