@@ -1,5 +1,5 @@
-/* How good predicted classes are: accuracy, F1, Matthews correlation, confusion matrix, loss, and what always
- * answering the most frequent class would reach. */
+/* How good predicted classes are: accuracy, F1, Matthews correlation, confusion matrix, loss, and
+ * what always answering the most frequent class would reach. */
 #ifndef CLASS_SCORE_H
 #define CLASS_SCORE_H
 
@@ -18,10 +18,12 @@ typedef struct ClassScore {
     double f1;        /* two classes: of class 1; more: macro_f1 */
     double macro_f1;  /* mean over classes of F1; a class neither true nor predicted counts 0 */
     double mcc;       /* multi-class Matthews correlation (Gorodkin 2004); 0 where undefined */
-    size_t collapsed; /* 1 + the class that every prediction is, though the truth has several; else 0 */
+    /* 1 + the class that every prediction is, though the truth has several; else 0 */
+    size_t collapsed;
 } ClassScore;
 
-/* From truth and predicted (count) classes below `classes`, and the summed loss. */
+/* From truth and predicted (count) classes below `classes`, and the summed loss.  Fails without
+ * rows, or where a class is out of range (a row without a label). */
 bool class_score_compute(ClassScore *out, const int32_t *truth, const int32_t *predicted,
                          size_t count, size_t classes, double loss_sum, Err *err);
 void class_score_free(ClassScore *score); /* accepts a zeroed score */
