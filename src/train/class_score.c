@@ -53,11 +53,11 @@ static size_t collapsed_class(const ClassScore *s) {
 
 static bool count_cells(ClassScore *s, const int32_t *truth, const int32_t *predicted, Err *err) {
     for (size_t i = 0; i < s->count; i++) {
-        if (truth[i] < 0 || (size_t)truth[i] >= s->classes)
+        if ((size_t)truth[i] >= s->classes) /* also where it is negative */
             return err_set(err, ERR_FAILED,
                            "row %zu has the class %ld, wanted 0 to %zu: scores need labels", i + 1,
                            (long)truth[i], s->classes - 1);
-        if (predicted[i] < 0 || (size_t)predicted[i] >= s->classes)
+        if ((size_t)predicted[i] >= s->classes)
             return err_set(err, ERR_FAILED, "row %zu is predicted as class %ld, wanted 0 to %zu",
                            i + 1, (long)predicted[i], s->classes - 1);
         s->confusion[(size_t)truth[i] * s->classes + (size_t)predicted[i]]++;
