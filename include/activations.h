@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "arena.h"
 #include "config.h"
@@ -68,14 +69,22 @@ typedef struct Activations {
     real *norm_scratch; /* layernorm_scratch(C) */
     real *bias_scratch; /* (B*P) */
 
-    /* masked-language-model head, head_rows rows at a time */
+    /* masked-language-model head, head_rows rows at a time; NULL and 0 where there are classes */
     size_t head_rows; /* rows of a chunk; the logits of a chunk take about 64 MiB */
     real *head_x, *head_pre, *head_act,
         *head_h; /* (head_rows,C) gathered, dense, GELU, LayerNorm */
     NormStats head_ln;
     real *logits;           /* (head_rows,V) */
-    real *row_loss;         /* (head_rows) */
-    real *d_head, *d_head2; /* (head_rows,C) training only */
+    real *row_loss;         /* (head_rows); (B) with a classification head */
+    real *d_head, *d_head2; /* (head_rows,C) training only; (B,C) with a classification head */
+
+    /* classification head; NULL where there are no classes */
+    uint32_t *class_rows; /* (B) rows of the `<s>` */
+    size_t *class_start; /* (B+1) 0, 1, ..., B: those rows as sequences of one token, for dropout */
+    real *class_x;       /* (B,C) hidden states of `<s>`, after dropout */
+    real *class_tanh;    /* (B,C) */
+    real *class_h;       /* (B,C) the same after dropout; class_tanh itself in inference */
+    real *class_logits;  /* (B,classes) */
 } Activations;
 
 /* Sizes everything for batches of up to max_B sequences and max_total tokens and allocates once. */

@@ -19,7 +19,8 @@
  *   config           the resolved configuration as YAML text: model, schedule, budget, optimizer,
  *                    seed (`run` is left out)
  *   vocab            pieces of the tokenizer
- *   labels           array of the names of the classes; in kind "classifier" only
+ *   labels           array of the names of the classes, 2 to 1000 different texts, none empty; in
+ *                    kind "classifier" only
  *   tokenizer_hash   16 hex digits: XXH3-64 of the tokenizer's bytes.  Hashes are text because JSON
  *                    numbers lose bits above 2^53
  *   state            object with the members of TrainState below; best_valid_loss is null before
@@ -120,6 +121,13 @@ bool checkpoint_open_bytes(Checkpoint *out, const unsigned char *data, size_t si
  * checkpoint->table.  The whole file is verified, also what is not copied. */
 bool checkpoint_read(const Checkpoint *checkpoint, real *weights, real *adam_m, real *adam_v,
                      Err *err);
+
+/* Start of a fine-tuning: copies the encoder, that is all tensors but those of the heads, into a
+ * block laid out by `table`; the tensors of table's head stay as they are.  The whole file
+ * is verified.  Fails, naming the first tensor, where the encoders differ in tensors or shapes,
+ * before anything is copied. */
+bool checkpoint_read_encoder(const Checkpoint *checkpoint, const ParamTable *table, real *weights,
+                             Err *err);
 
 /* Verifies all checksums and that gaps are zero. */
 bool checkpoint_verify(const Checkpoint *checkpoint, Err *err);

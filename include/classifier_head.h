@@ -1,5 +1,7 @@
-/* Classification head on the hidden state of `<s>`: dropout, dense, tanh, dropout, linear (RoBERTa's).
- * Dropout acts in ACTS_TRAINING mode at rate config->head_dropout, by batch->seq_key. */
+/* Classification head on the hidden state of `<s>`: dropout, dense, tanh, dropout, linear
+ * (RoBERTa's).  Dropout acts in ACTS_TRAINING mode at rate config->head_dropout, by
+ * batch->seq_key; nothing but batch->start and, for the loss, batch->classes is read of a batch
+ * besides.  Models with config->classes > 0 only. */
 #ifndef CLASSIFIER_HEAD_H
 #define CLASSIFIER_HEAD_H
 
@@ -11,12 +13,13 @@
 void classifier_head_forward(Activations *acts, const Params *params, const ModelConfig *config,
                              const Batch *batch);
 
-/* After classifier_head_forward: acts->class_logits becomes log-probabilities; returns the sum over the sequences of the
- * loss in nats (not the mean) against batch->classes. */
+/* After classifier_head_forward: acts->class_logits becomes log-probabilities; returns the sum over
+ * the sequences of the loss in nats (not the mean) against batch->classes. */
 double classifier_head_loss(Activations *acts, const ModelConfig *config, const Batch *batch);
 
 /* Forward, the same sum, and the gradient of loss_scale * sum: ADDED to the head's gradients, and written
- * to acts->d_hidden (overwritten; zero at rows other than `<s>`). */
+ * to acts->d_hidden (overwritten; zero at rows other than `<s>`).  acts->class_logits is left
+ * holding the gradient of the logits. */
 double classifier_head_loss_backward(Activations *acts, Params *grads, const Params *params,
                                      const ModelConfig *config, const Batch *batch,
                                      double loss_scale);

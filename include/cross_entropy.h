@@ -16,4 +16,7 @@ void cross_entropy(real *restrict loss, real *restrict logits, const uint32_t *r
 /* Row-wise softmax in place, x (rows,V). */
 void softmax_rows(real *x, size_t rows, size_t V);
 
+/* Row-wise logarithm of the softmax in place, x (rows,V). */
+void log_softmax_rows(real *x, size_t rows, size_t V);
+
 #endif

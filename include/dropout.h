@@ -17,7 +17,8 @@ typedef enum DropoutSite {
     SITE_PROBABILITIES,
     SITE_ATTENTION,
     SITE_FFN,
-    SITE_HEAD
+    SITE_HEAD_INPUT, /* classification head: `<s>` before the dense map */
+    SITE_HEAD_DENSE  /* and its tanh before the last map */
 } DropoutSite;
 
 /* Key of one sequence at one site of one layer. */

@@ -23,6 +23,7 @@ typedef struct Tensor {
     size_t count;      /* rows * cols */
     bool matrix;       /* weight decay applies under optimizer.decay: matrices */
     bool frozen;       /* fixed projection: no gradient, no update */
+    bool head;         /* of either head, not of the encoder */
     Init init;
     double init_std;
     size_t identity_k; /* projections: 1 is added at (r, t) where t = r modulo this; 0: nowhere */
@@ -58,10 +59,11 @@ typedef struct Params {
     real *emb_ln_w, *emb_ln_b; /* (C) */
     LayerParams layers[CONFIG_MAX_LAYERS];
     real *final_ln_w, *final_ln_b; /* (C), pre-norm only, else NULL */
-    real *head_w, *head_b;         /* (C,C), (C) */
-    real *head_ln_w, *head_ln_b;   /* (C) */
-    real *head_bias;               /* (V) */
-    /* classification head; these, or the five above, are NULL */
+    /* masked-language-model head; NULL where there are classes */
+    real *head_w, *head_b;       /* (C,C), (C) */
+    real *head_ln_w, *head_ln_b; /* (C) */
+    real *head_bias;             /* (V) */
+    /* classification head; NULL where there are none */
     real *class_dense_w, *class_dense_b; /* (C,C), (C) */
     real *class_out_w, *class_out_b;     /* (classes,C), (classes) */
 } Params;

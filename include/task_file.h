@@ -29,6 +29,9 @@ typedef struct LabelSet {
 void label_set_free(LabelSet *labels); /* accepts a zeroed set */
 bool label_set_copy(LabelSet *out, const LabelSet *labels, Err *err);
 
+/* 2..TASK_MAX_CLASSES names of UTF-8, none empty, all different; else ERR_FAILED. */
+bool label_set_check(const LabelSet *labels, Err *err);
+
 enum { TASK_NO_LABEL = -1, TASK_MAX_CLASSES = 1000 };
 
 typedef struct TaskRow {

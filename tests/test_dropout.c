@@ -100,7 +100,7 @@ static const uint64_t GRAD_KEYS[] = {11, 22};
 static double loss(void *ctx) {
     GradCase *t = ctx;
     residual_dropout_forward(t->r, t->x, t->branch, t->bias, t->start, GRAD_KEYS, 2, GRAD_WIDTH, 1,
-                             SITE_HEAD, 0.25);
+                             SITE_HEAD_INPUT, 0.25);
     return tensor_dot(t->r, t->weights, GRAD_COUNT);
 }
 
@@ -112,7 +112,7 @@ static void test_grad(void) {
                   tensor_filled(GRAD_COUNT, NAN),
                   tensor_normal(GRAD_COUNT, 1)};
     real *d_branch = tensor_filled(GRAD_COUNT, NAN), *d_bias = tensor_filled(GRAD_WIDTH, 0);
-    residual_dropout_backward(d_branch, t.weights, t.start, GRAD_KEYS, 2, GRAD_WIDTH, 1, SITE_HEAD,
+    residual_dropout_backward(d_branch, t.weights, t.start, GRAD_KEYS, 2, GRAD_WIDTH, 1, SITE_HEAD_INPUT,
                               0.25);
     for (size_t i = 0; i < GRAD_COUNT; i++) d_bias[i % GRAD_WIDTH] += d_branch[i];
     GradCheck g = {.loss = loss, .ctx = &t};
@@ -166,11 +166,11 @@ static void test_batch_mates(void) {
 }
 
 static void test_keys_differ(void) {
-    uint64_t keys[3 * 3 * 5];
+    uint64_t keys[3 * 3 * (SITE_HEAD_DENSE + 1)];
     size_t count = 0;
     for (uint64_t seq = 0; seq < 3; seq++) {
         for (size_t layer = 0; layer < 3; layer++) {
-            for (int site = SITE_EMBEDDING; site <= SITE_HEAD; site++) {
+            for (int site = SITE_EMBEDDING; site <= SITE_HEAD_DENSE; site++) {
                 keys[count++] = dropout_key(seq, layer, (DropoutSite)site);
             }
         }

@@ -154,7 +154,7 @@ bool batch_create(Batch *out, size_t sequences, size_t n, Err *err) {
     size_t tokens = sequences * n;
     /* pieces may be as short as a token, and each needs a key and a start */
     size_t per_token = sizeof *out->seq_key + sizeof *out->start + sizeof *out->ids +
-                       sizeof *out->masked_rows + sizeof *out->labels;
+                       sizeof *out->masked_rows + sizeof *out->labels + sizeof *out->classes;
     bool fits = sequences > 0 && n > 0 && n <= SIZE_MAX / 64 / sequences && tokens <= UINT32_MAX;
     char *block = fits ? malloc((tokens + 1) * per_token) : NULL;
     if (!block) {
@@ -166,6 +166,7 @@ bool batch_create(Batch *out, size_t sequences, size_t n, Err *err) {
     out->ids = (uint32_t *)(void *)(out->start + tokens + 1);
     out->masked_rows = out->ids + tokens;
     out->labels = out->masked_rows + tokens;
+    out->classes = out->labels + tokens;
     out->start[0] = 0;
     return true;
 }

@@ -75,3 +75,13 @@ void softmax_rows(real *x, size_t rows, size_t V) {
         scale_row(x_r, (real)(1 / sum), V);
     }
 }
+
+void log_softmax_rows(real *x, size_t rows, size_t V) {
+#pragma omp parallel for schedule(static) if (rows * V >= PARALLEL_MIN)
+    for (size_t r = 0; r < rows; r++) {
+        real *x_r = x + r * V;
+        real max = row_max(x_r, V), log_sum = (real)log(sum_exp(x_r, max, V));
+#pragma omp simd
+        for (size_t v = 0; v < V; v++) x_r[v] = (x_r[v] - max) - log_sum;
+    }
+}

@@ -83,7 +83,7 @@ static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *c
     acts->bias_scratch = take(arena, B, P);
 }
 
-static void layout_head(Activations *acts, Arena *arena, const ModelConfig *config) {
+static void layout_mlm_head(Activations *acts, Arena *arena, const ModelConfig *config) {
     size_t C = config->width, rows = LOGITS_BYTES / sizeof(real) / config->vocab;
     if (rows < HEAD_ROWS_MIN) rows = HEAD_ROWS_MIN;
     if (rows > HEAD_ROWS_MAX) rows = HEAD_ROWS_MAX;
@@ -101,6 +101,21 @@ static void layout_head(Activations *acts, Arena *arena, const ModelConfig *conf
     acts->d_head2 = take(arena, rows, C);
 }
 
+static void layout_class_head(Activations *acts, Arena *arena, const ModelConfig *config) {
+    size_t B = acts->max_B, C = config->width;
+    acts->class_rows = arena_take(arena, B, sizeof *acts->class_rows);
+    acts->class_start = arena_take(arena, B + 1, sizeof *acts->class_start);
+    acts->class_x = take(arena, B, C);
+    acts->class_tanh = take(arena, B, C);
+    acts->class_logits = take(arena, B, config->classes);
+    acts->row_loss = take(arena, B, 1);
+    acts->class_h = acts->class_tanh;
+    if (acts->mode == ACTS_INFERENCE) return;
+    acts->class_h = take(arena, B, C);
+    acts->d_head = take(arena, B, C);
+    acts->d_head2 = take(arena, B, C);
+}
+
 /* Runs twice: counting (arena->base NULL), then placing. */
 static void layout(Activations *acts, Arena *arena, const ModelConfig *config) {
     size_t total = acts->max_total, C = config->width;
@@ -111,7 +126,10 @@ static void layout(Activations *acts, Arena *arena, const ModelConfig *config) {
     if (config->norm == NORM_PRE) acts->final_ln = take_stats(arena, total);
     acts->hidden = take(arena, total, C);
     layout_scratch(acts, arena, config);
-    layout_head(acts, arena, config);
+    if (config->classes == 0)
+        layout_mlm_head(acts, arena, config);
+    else
+        layout_class_head(acts, arena, config);
 }
 
 bool activations_bytes(size_t *out, const ModelConfig *config, size_t max_B, size_t max_total,

@@ -10,7 +10,7 @@
 #include "rng.h"
 
 /* Extents of a tensor in terms of the configuration. */
-typedef enum Dim { DIM_1, DIM_C, DIM_FF, DIM_V, DIM_N, DIM_PROJ } Dim;
+typedef enum Dim { DIM_1, DIM_C, DIM_FF, DIM_V, DIM_N, DIM_PROJ, DIM_CLASSES } Dim;
 
 /* Which models have the tensor. */
 typedef enum Presence {
@@ -19,7 +19,9 @@ typedef enum Presence {
     PROJ_K,       /* E of a layer (or of its heads) */
     PROJ_V,       /* F, where it is not E */
     PROJ_MODEL_K, /* the one E of the whole model */
-    PROJ_MODEL_V
+    PROJ_MODEL_V,
+    MLM_HEAD,
+    CLASS_HEAD
 } Presence;
 
 typedef struct Row {
@@ -67,13 +69,17 @@ static const Row rows_layer[] = {
 };
 
 static const Row rows_head[] = {
-    { "final_ln_w",   DIM_C,    DIM_1, PRE_NORM,     INIT_ONE,        MODEL(final_ln_w) },
-    { "final_ln_b",   DIM_C,    DIM_1, PRE_NORM,     INIT_ZERO,       MODEL(final_ln_b) },
-    { "head_w",       DIM_C,    DIM_C, ALWAYS,       INIT_NORMAL,     MODEL(head_w) },
-    { "head_b",       DIM_C,    DIM_1, ALWAYS,       INIT_ZERO,       MODEL(head_b) },
-    { "head_ln_w",    DIM_C,    DIM_1, ALWAYS,       INIT_ONE,        MODEL(head_ln_w) },
-    { "head_ln_b",    DIM_C,    DIM_1, ALWAYS,       INIT_ZERO,       MODEL(head_ln_b) },
-    { "head_bias",    DIM_V,    DIM_1, ALWAYS,       INIT_ZERO,       MODEL(head_bias) },
+    { "final_ln_w",    DIM_C,       DIM_1, PRE_NORM,   INIT_ONE,    MODEL(final_ln_w) },
+    { "final_ln_b",    DIM_C,       DIM_1, PRE_NORM,   INIT_ZERO,   MODEL(final_ln_b) },
+    { "head_w",        DIM_C,       DIM_C, MLM_HEAD,   INIT_NORMAL, MODEL(head_w) },
+    { "head_b",        DIM_C,       DIM_1, MLM_HEAD,   INIT_ZERO,   MODEL(head_b) },
+    { "head_ln_w",     DIM_C,       DIM_1, MLM_HEAD,   INIT_ONE,    MODEL(head_ln_w) },
+    { "head_ln_b",     DIM_C,       DIM_1, MLM_HEAD,   INIT_ZERO,   MODEL(head_ln_b) },
+    { "head_bias",     DIM_V,       DIM_1, MLM_HEAD,   INIT_ZERO,   MODEL(head_bias) },
+    { "class_dense_w", DIM_C,       DIM_C, CLASS_HEAD, INIT_NORMAL, MODEL(class_dense_w) },
+    { "class_dense_b", DIM_C,       DIM_1, CLASS_HEAD, INIT_ZERO,   MODEL(class_dense_b) },
+    { "class_out_w",   DIM_CLASSES, DIM_C, CLASS_HEAD, INIT_NORMAL, MODEL(class_out_w) },
+    { "class_out_b",   DIM_CLASSES, DIM_1, CLASS_HEAD, INIT_ZERO,   MODEL(class_out_b) },
 };
 /* clang-format on */
 
@@ -89,6 +95,8 @@ static bool row_present(const Row *row, const ModelConfig *config) {
     case PROJ_V: return linformer && !whole_model && !config->tie_kv;
     case PROJ_MODEL_K: return linformer && whole_model;
     case PROJ_MODEL_V: return linformer && whole_model && !config->tie_kv;
+    case MLM_HEAD: return config->classes == 0;
+    case CLASS_HEAD: return config->classes > 0;
     }
     return false;
 }
@@ -119,6 +127,7 @@ static bool dim_extent(size_t *out, Dim dim, const ModelConfig *config, size_t l
     case DIM_V: *out = config->vocab; return true;
     case DIM_N: *out = config->n; return true;
     case DIM_PROJ: return projection_rows(out, config, layer);
+    case DIM_CLASSES: *out = config->classes; return true;
     }
     return false;
 }
@@ -150,6 +159,7 @@ static bool table_append(ParamTable *table, const Row *row, const ModelConfig *c
     if (!size_mul(tensor->count, sizeof(real), &bytes)) return false;
     if (bytes > SIZE_MAX / 8 - table->block_reals) return false;
     tensor->matrix = row->cols != DIM_1;
+    tensor->head = row->presence == MLM_HEAD || row->presence == CLASS_HEAD;
     tensor->init = row->init;
     tensor->init_std = row_init_std(row, config, layer);
     tensor->identity_k = row_identity_k(row, config, layer);

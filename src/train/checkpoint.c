@@ -187,6 +187,7 @@ bool checkpoint_open(Checkpoint *out, const char *path, Err *err) {
 void checkpoint_close(Checkpoint *c) {
     if (c->owns_map) io_unmap(&c->map);
     config_free(&c->config);
+    label_set_free(&c->labels);
     param_table_destroy(&c->table);
     free(c->path);
     free(c->kind);
@@ -194,20 +195,25 @@ void checkpoint_close(Checkpoint *c) {
     *c = (Checkpoint){0};
 }
 
+/* Verifies entry i and the gap in front of it; copies the entry to `copy` where that is not NULL. */
+static bool read_entry(const Checkpoint *c, size_t i, real *copy, Err *err) {
+    const CheckpointEntry *entry = &c->entries[i];
+    const void *data = entry_bytes(c, i);
+    if (copy) { /* what is checked is the copy: the file may change under the map */
+        memcpy(copy, data, (size_t)entry->bytes);
+        data = copy;
+    }
+    return (check_gap(c, i, err) && check_checksum(entry, data, err)) ||
+           err_context(err, "%s", c->path);
+}
+
 /* Verifies everything; copies the tensors of block b to blocks[b] where that is not NULL. */
 static bool read_blocks(const Checkpoint *c, real *const blocks[3], Err *err) {
     size_t count = c->table.count;
     for (size_t i = 0; i < c->entry_count; i++) {
-        const CheckpointEntry *entry = &c->entries[i];
-        const void *data = entry_bytes(c, i);
         real *block = i / count <= c->moments ? blocks[i / count] : NULL;
-        if (block) { /* what is checked is the copy: the file may change under the map */
-            real *copy = block + c->table.items[i % count].offset;
-            memcpy(copy, data, (size_t)entry->bytes);
-            data = copy;
-        }
-        if (!check_gap(c, i, err) || !check_checksum(entry, data, err))
-            return err_context(err, "%s", c->path);
+        if (!read_entry(c, i, block ? block + c->table.items[i % count].offset : NULL, err))
+            return false;
     }
     return true;
 }
@@ -222,6 +228,39 @@ bool checkpoint_read(const Checkpoint *c, real *weights, real *adam_m, real *ada
     }
     real *const blocks[3] = {weights, adam_m, adam_v};
     return read_blocks(c, blocks, err);
+}
+
+/* Every encoder tensor of a is in b, with the same shape. */
+static bool check_encoder(const ParamTable *a, const ParamTable *b, const char *owner_a,
+                          const char *owner_b, Err *err) {
+    for (size_t i = 0; i < a->count; i++) {
+        const Tensor *t = &a->items[i], *other = param_table_find(b, t->name);
+        if (t->head) continue;
+        if (!other)
+            return err_set(err, ERR_FAILED,
+                           "%s has a tensor %s, %s has none: wanted the same "
+                           "encoder; take layers, attention, sharing and norm from the checkpoint",
+                           owner_a, t->name, owner_b);
+        if (t->rows != other->rows || t->cols != other->cols)
+            return err_set(err, ERR_FAILED,
+                           "tensor %s is %zu x %zu in %s, %zu x %zu in %s: wanted the same "
+                           "encoder; take n, k and the other sizes from the checkpoint",
+                           t->name, t->rows, t->cols, owner_a, other->rows, other->cols, owner_b);
+    }
+    return true;
+}
+
+bool checkpoint_read_encoder(const Checkpoint *c, const ParamTable *table, real *weights,
+                             Err *err) {
+    if (!check_encoder(table, &c->table, "the model", "the checkpoint", err) ||
+        !check_encoder(&c->table, table, "the checkpoint", "the model", err))
+        return err_context(err, "%s", c->path);
+    for (size_t i = 0; i < c->entry_count; i++) {
+        const Tensor *from = i < c->table.count ? &c->table.items[i] : NULL;
+        const Tensor *to = from && !from->head ? param_table_find(table, from->name) : NULL;
+        if (!read_entry(c, i, to ? weights + to->offset : NULL, err)) return false;
+    }
+    return true;
 }
 
 bool checkpoint_verify(const Checkpoint *c, Err *err) {

@@ -19,6 +19,9 @@ enum {
     CKPT_MAGIC_SIZE = 8
 };
 
+/* The kind that has labels. */
+#define CKPT_CLASSIFIER "classifier"
+
 extern const unsigned char checkpoint_magic[CKPT_MAGIC_SIZE];
 
 #ifdef REAL_IS_DOUBLE
@@ -43,7 +46,7 @@ static inline uint64_t checkpoint_align(uint64_t offset) {
 char *checkpoint_header_write(const CheckpointContent *content, const CheckpointEntry *entries,
                               size_t count);
 
-/* Fills kind, config, state, table, moments, tokenizer_hash and entries from the JSON. */
+/* Fills kind, labels, config, state, table, moments, tokenizer_hash and entries from the JSON. */
 bool checkpoint_header_parse(Checkpoint *out, uint64_t *data_bytes, const char *json, size_t size,
                              Err *err);
 

@@ -79,6 +79,17 @@ static bool add_entry(cJSON *array, const CheckpointEntry *entry) {
     return true;
 }
 
+static bool add_labels(cJSON *object, const LabelSet *labels) {
+    if (!labels) return true;
+    cJSON *array = cJSON_AddArrayToObject(object, "labels");
+    bool ok = array != NULL;
+    for (size_t i = 0; ok && i < labels->count; i++) {
+        cJSON *name = cJSON_CreateString(labels->names[i]);
+        ok = name && cJSON_AddItemToArray(array, name);
+    }
+    return ok;
+}
+
 char *checkpoint_header_write(const CheckpointContent *content, const CheckpointEntry *entries,
                               size_t count) {
     char *text = NULL;
@@ -86,6 +97,7 @@ char *checkpoint_header_write(const CheckpointContent *content, const Checkpoint
     bool ok = header && cJSON_AddStringToObject(header, "kind", content->kind) &&
               add_config(header, content->config) &&
               add_count(header, "vocab", content->config->model.vocab) &&
+              add_labels(header, content->labels) &&
               add_hash(header, "tokenizer_hash",
                        io_hash(content->tokenizer.data, content->tokenizer.size)) &&
               add_state(header, content->config, content->state) &&
@@ -176,6 +188,28 @@ static bool parse_state(TrainState *out, const cJSON *state, Err *err) {
            get_count(&out->dataset_sequences, state, "dataset_sequences", err);
 }
 
+static bool parse_labels(Checkpoint *out, const cJSON *header, Err *err) {
+    const cJSON *array = cJSON_GetObjectItemCaseSensitive(header, "labels"), *item = NULL;
+    if (!cJSON_IsArray(array)) return err_set(err, ERR_FAILED, "header: \"labels\" is not a list");
+    LabelSet labels = {.count = (size_t)cJSON_GetArraySize(array)};
+    if (labels.count <= TASK_MAX_CLASSES) labels.names = calloc(labels.count + 1, sizeof(char *));
+    if (!labels.names)
+        return err_set(err, ERR_FAILED, "header: %zu labels, wanted 2..%d", labels.count,
+                       TASK_MAX_CLASSES);
+    size_t i = 0;
+    bool ok = true;
+    cJSON_ArrayForEach(item, array) {
+        labels.names[i] = item->valuestring; /* the header's, until copied */
+        if (!cJSON_IsString(item) && ok)
+            ok = err_set(err, ERR_FAILED, "header: label %zu is not a text", i);
+        i++;
+    }
+    ok = ok && (label_set_check(&labels, err) || err_context(err, "header")) &&
+         label_set_copy(&out->labels, &labels, err);
+    free(labels.names);
+    return ok;
+}
+
 static bool parse_config(Checkpoint *out, const cJSON *header, Err *err) {
     const char *yaml = get_text(header, "config", err);
     uint64_t vocab = 0;
@@ -183,6 +217,7 @@ static bool parse_config(Checkpoint *out, const cJSON *header, Err *err) {
     if (!get_count(&vocab, header, "vocab", err)) return false;
     if (vocab == 0) return err_set(err, ERR_FAILED, "header: \"vocab\" is 0");
     out->config.model.vocab = (size_t)vocab;
+    out->config.model.classes = out->labels.count;
     return param_table_create(&out->table, &out->config.model, err);
 }
 
@@ -192,9 +227,10 @@ static bool parse_kind(Checkpoint *out, const cJSON *header, Err *err) {
     if (!kind) return false;
     if (!strcmp(kind, "pretrain")) {
         out->moments = optimizer_moments(&out->config.optimizer);
-    } else if (strcmp(kind, "weights") != 0) {
+    } else if (strcmp(kind, "weights") != 0 && strcmp(kind, CKPT_CLASSIFIER) != 0) {
         return err_set(err, ERR_FAILED,
-                       "header: kind \"%s\", this program knows \"pretrain\" and \"weights\"",
+                       "header: kind \"%s\", this program knows \"pretrain\", \"weights\" and "
+                       "\"classifier\"",
                        kind);
     }
     out->kind = malloc(strlen(kind) + 1);
@@ -289,18 +325,26 @@ static bool parse_tensors(Checkpoint *out, uint64_t *data_bytes, const cJSON *te
     return true;
 }
 
+static bool is_classifier(const cJSON *header) {
+    const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(header, "kind"));
+    return kind && !strcmp(kind, CKPT_CLASSIFIER);
+}
+
 bool checkpoint_header_parse(Checkpoint *out, uint64_t *data_bytes, const char *json, size_t size,
                              Err *err) {
-    static const char *const names[] = {"kind",  "config",  "vocab", "tokenizer_hash",
-                                        "state", "tensors", NULL};
+    static const char *const encoder[] = {"kind",  "config",  "vocab", "tokenizer_hash",
+                                          "state", "tensors", NULL};
+    static const char *const classifier[] = {"kind",           "config", "vocab",   "labels",
+                                             "tokenizer_hash", "state",  "tensors", NULL};
     const char *end = NULL;
     cJSON *header = cJSON_ParseWithLengthOpts(json, size, &end, false);
-    bool ok = false;
+    bool ok = false, labelled = header && is_classifier(header);
     if (!header || end != json + size) {
         err_set(err, ERR_FAILED, "header: not JSON at byte %zu of %zu",
                 end ? (size_t)(end - json) : 0, size);
-    } else if (has_members(header, "the header", names, err)) {
-        ok = parse_config(out, header, err) && parse_kind(out, header, err) &&
+    } else if (has_members(header, "the header", labelled ? classifier : encoder, err)) {
+        ok = (!labelled || parse_labels(out, header, err)) && parse_config(out, header, err) &&
+             parse_kind(out, header, err) &&
              get_hash(&out->tokenizer_hash, header, "tokenizer_hash", err) &&
              parse_state(&out->state, cJSON_GetObjectItemCaseSensitive(header, "state"), err) &&
              parse_tensors(out, data_bytes, cJSON_GetObjectItemCaseSensitive(header, "tensors"),

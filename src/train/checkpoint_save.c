@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,16 @@ static void write_fixed(AtomicFile *file, const char *header, size_t header_size
     io_atomic_write(file, header, header_size);
 }
 
+/* What would be refused on opening is not written. */
+static bool check_labels(const CheckpointContent *content, Err *err) {
+    size_t classes = content->config->model.classes;
+    assert((classes > 0) == !strcmp(content->kind, CKPT_CLASSIFIER));
+    assert((classes > 0) == (content->labels != NULL));
+    if (classes == 0) return true;
+    assert(content->labels->count == classes);
+    return label_set_check(content->labels, err);
+}
+
 bool checkpoint_save(const char *path, const CheckpointContent *content, Err *err) {
     bool ok = false;
     CheckpointEntry *entries = NULL;
@@ -86,6 +97,7 @@ bool checkpoint_save(const char *path, const CheckpointContent *content, Err *er
     size_t count = 0, moments = (content->adam_m ? 1 : 0) + (content->adam_v ? 1 : 0);
     uint64_t data_bytes = 0;
 
+    if (!check_labels(content, err)) return err_context(err, "%s", path);
     if (!checkpoint_entries_create(&entries, &count, &data_bytes, content->table, moments,
                                    content->tokenizer.size, err)) {
         err_context(err, "%s", path);
