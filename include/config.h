@@ -10,7 +10,7 @@
 
 #include "err.h"
 
-enum { CONFIG_MAX_LAYERS = 128 };
+enum { CONFIG_MAX_LAYERS = 128, CONFIG_MAX_KEYS = 128 };
 
 /* Default of model.proj_init_std: that of every other weight, as fairseq's Linformer has it in
  * force. */
@@ -82,7 +82,8 @@ typedef struct TrainConfig {
     size_t threads;         /* 0: all this process may use */
     uint64_t seed;
     double mask_rate;      /* share of real tokens to predict */
-    size_t eval_every;     /* steps between evaluations; 0: only at the end */
+    size_t eval_every;     /* steps between evaluations; 0: only at the end, of each epoch in
+                              fine-tuning */
     size_t eval_sequences; /* sequences of held-out text an evaluation reads; 0: all */
     size_t log_every;      /* steps between metrics lines */
 } TrainConfig;
@@ -145,6 +146,7 @@ typedef struct Config {
     ScheduleConfig schedule;
     CheckpointConfig checkpoint;
     FinetuneConfig finetune;
+    uint64_t given[CONFIG_MAX_KEYS / 64]; /* see config_is_given */
 } Config;
 
 /* Reads `path` (with its `extends` chain, nearest wins), then applies overrides "section.key=value"
@@ -187,6 +189,15 @@ char *config_differences(const Config *a, const Config *b);
 /* Writes the reference of every key (name, values, default, meaning) to a stream; the same table as
  * the parser. */
 void config_write_help(void *stream); /* FILE * */
+
+/* True if a file of the extends chain or an override gave the key, false if it stands at its
+ * default. */
+bool config_is_given(const Config *config, const char *path);
+
+/* ERR_CONFIG if the configuration is of a fine-tuning, for commands on text; or, config_check_task,
+ * if it is not. */
+bool config_check_no_task(const Config *config, Err *err);
+bool config_check_task(const Config *config, Err *err);
 
 /* Path of the key at `index` of that table ("model.n"), NULL past the last; and its value as YAML,
  * malloc'd ("" if none, NULL without memory or for an unknown path). */

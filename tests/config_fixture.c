@@ -59,6 +59,7 @@ static void check_same(const Config *a, const Config *b) {
     SAME(model.proj_init);
     SAME(model.proj_init_std);
     SAME(model.norm);
+    SAME(model.head_dropout);
     SAME(model.vocab);
     CHECK(same_text(a->tokenizer.model, b->tokenizer.model));
     SAME(tokenizer.type);
@@ -92,6 +93,17 @@ static void check_same(const Config *a, const Config *b) {
     SAME(schedule.length_warmup);
     SAME(checkpoint.every);
     SAME(checkpoint.keep);
+    SAME(finetune.task);
+    CHECK(same_text(a->finetune.init, b->finetune.init));
+    SAME(finetune.seeds);
+    SAME(finetune.patience);
+    SAME(finetune.holdout);
+    SAME(finetune.metric);
+    SAME(finetune.truncate);
+    SAME(finetune.letters);
+    CHECK(same_text(a->finetune.text, b->finetune.text));
+    CHECK(same_text(a->finetune.text_pair, b->finetune.text_pair));
+    CHECK(same_text(a->finetune.label, b->finetune.label));
 }
 
 /* From memory and as a file somewhere else. */

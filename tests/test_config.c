@@ -47,6 +47,7 @@ static const struct {
     {"model.proj_init", "identity", NULL},
     {"model.proj_init_std", "3.5e-2", "0.035"},
     {"model.norm", "pre", NULL},
+    {"model.head_dropout", "0.5", NULL},
     {"tokenizer.model", "tok/a b.model", "\"tok/a b.model\""},
     {"tokenizer.type", "bpe", NULL},
     {"tokenizer.vocab_size", "1234", NULL},
@@ -80,7 +81,29 @@ static const struct {
     {"schedule.length_warmup", "0.25", NULL},
     {"checkpoint.every", "77", NULL},
     {"checkpoint.keep", "0", NULL},
+    {"finetune.task", "qnli", NULL},
+    {"finetune.init", "run s/best.ckpt", "\"run s/best.ckpt\""},
+    {"finetune.seeds", "3", NULL},
+    {"finetune.patience", "2", NULL},
+    {"finetune.holdout", "0.25", NULL},
+    {"finetune.metric", "mcc", NULL},
+    {"finetune.truncate", "both", NULL},
+    {"finetune.case", "lower", NULL},
+    {"finetune.text", "a text", "\"a text\""},
+    {"finetune.text_pair", "\"null\"", NULL},
+    {"finetune.label", "'7'", "\"7\""},
 };
+
+static const char SST2[] = "finetune: {task: sst2, init: none}\ndata: {valid: /v}\n";
+
+/* A file with what must stand beside the key. */
+static const char *text_around(const char *path) {
+    if (strncmp(path, "finetune.", 9) != 0) return "train: {}\n";
+    if (strstr(path, "text") || strstr(path, "label"))
+        return "finetune: {task: custom, init: none, text: t, label: l}\ndata: {valid: /v}\n";
+    if (strstr(path, "holdout")) return "finetune: {task: imdb, init: none, holdout: 0.1}\n";
+    return SST2;
+}
 
 static void test_every_key(void) {
     const char *path;
@@ -92,7 +115,7 @@ static void test_every_key(void) {
         snprintf(text, sizeof text, "%s=%s", path, key_values[row].value);
         const char *override = text;
         Config plain, set;
-        const char *file = write_config("a.yaml", "train: {}\n");
+        const char *file = write_config("a.yaml", text_around(path));
         fixture_load(&plain, file, NULL, 0);
         fixture_load(&set, file, &override, 1);
         const char *written =
@@ -115,7 +138,7 @@ static void test_members(void) {
               "run: r\nmodel: {n: 70, k: [9, 8], sharing: {scope: head, tie_kv: true}, "
               "projection: fixed, attention: linformer,\n"
               "  layers: 2, width: 15, heads: 5, ffn: 31, dropout: 0.2, attention_dropout: "
-              "0.3, proj_init: identity, proj_init_std: 0.4, norm: pre}\n"
+              "0.3, proj_init: identity, proj_init_std: 0.4, norm: pre, head_dropout: 0.24}\n"
               "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
               "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
               "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
@@ -124,7 +147,10 @@ static void test_members(void) {
               "optimizer: {name: sgd, lr: 0.5, betas: [0.6, 0.7], eps: 0.8, weight_decay: 0.9, "
               "decay: all, momentum: 0.11, clip: 0.12}\n"
               "schedule: {warmup: 0.13, decay: constant, length_start: 18, length_warmup: 0.19}\n"
-              "checkpoint: {every: 15, keep: 16}\n");
+              "checkpoint: {every: 15, keep: 16}\n"
+              "finetune: {task: custom, init: a/b, seeds: 22, patience: 23, metric: f1, truncate: "
+              "tail, case: lower,\n"
+              "  text: one, text_pair: two, label: three}\n");
     CHECK_STR(c.run_dir, "r");
     CHECK(c.model.n == 70 && c.model.k[0] == 9 && c.model.k[1] == 8 && c.model.k[2] == 0);
     CHECK(c.model.scope == SCOPE_HEAD && c.model.tie_kv && c.model.projection == PROJECTION_FIXED);
@@ -150,7 +176,14 @@ static void test_members(void) {
     CHECK(c.optimizer.momentum == 0.11 && c.optimizer.clip == 0.12);
     CHECK(c.schedule.warmup == 0.13 && c.schedule.decay == SCHEDULE_CONSTANT);
     CHECK(c.schedule.length_start == 18 && c.schedule.length_warmup == 0.19);
-    CHECK(c.checkpoint.every == 15 && c.checkpoint.keep == 16);
+    CHECK(c.checkpoint.every == 15 && c.checkpoint.keep == 16 && c.model.head_dropout == 0.24);
+    CHECK(c.finetune.task == TASK_CUSTOM && c.finetune.seeds == 22 && c.finetune.patience == 23);
+    CHECK(c.finetune.metric == METRIC_F1 && c.finetune.truncate == TRUNCATE_TAIL);
+    CHECK(c.finetune.letters == CASE_LOWER && c.finetune.holdout == 0);
+    CHECK_STR(c.finetune.init, "a/b");
+    CHECK_STR(c.finetune.text, "one");
+    CHECK_STR(c.finetune.text_pair, "two");
+    CHECK_STR(c.finetune.label, "three");
     fixture_check_round_trip(&c);
     config_free(&c);
 }
@@ -167,6 +200,9 @@ static void test_defaults(void) {
     CHECK(c.optimizer.clip == 1 && c.schedule.warmup == 0.06 &&
           c.schedule.decay == SCHEDULE_LINEAR);
     CHECK(c.tokenizer.sample_bytes == 64 << 20 && c.data.train_globs.count == 0 && c.notes == NULL);
+    CHECK(c.finetune.task == TASK_NONE && !c.finetune.init && c.finetune.seeds == 1);
+    CHECK(c.finetune.metric == METRIC_ACCURACY && c.finetune.truncate == TRUNCATE_HEAD);
+    CHECK(c.finetune.patience == 0 && c.finetune.letters == CASE_KEEP && c.model.head_dropout == 0);
     CHECK_STR(c.run_dir, "runs/a");
     CHECK_STR(c.tokenizer.model, "runs/prepared/a-unigram-32000/tokenizer.model");
     CHECK_STR(c.data.tokens, "runs/prepared/a-unigram-32000/tokens");
@@ -190,6 +226,88 @@ static void test_micro_batch(void) {
         fixture_check_round_trip(&c);
         config_free(&c);
     }
+}
+
+/* Each word of each choice of the section is the one that its enum means. */
+static void test_finetune_words(void) {
+    static const struct {
+        const char *override;
+        size_t task, metric, truncate;
+    } rows[] = {
+        {"finetune.task=sst2", TASK_SST2, 0, 0},
+        {"finetune.task=qnli", TASK_QNLI, 0, 0},
+        {"finetune.task=qqp", TASK_QQP, 0, 0},
+        {"finetune.task=imdb", TASK_IMDB, 0, 0},
+        {"finetune.metric=mcc", TASK_SST2, METRIC_MCC, 0},
+        {"finetune.metric=accuracy", TASK_SST2, METRIC_ACCURACY, 0},
+        {"finetune.truncate=both", TASK_SST2, 0, TRUNCATE_BOTH},
+        {"finetune.truncate=head", TASK_SST2, 0, TRUNCATE_HEAD},
+    };
+    const char *file = write_config("a.yaml", SST2);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Config c;
+        fixture_load(&c, file, &rows[i].override, 1);
+        CHECK(c.finetune.task == rows[i].task && c.finetune.metric == rows[i].metric);
+        CHECK(c.finetune.truncate == rows[i].truncate);
+        config_free(&c);
+    }
+}
+
+/* A key counts as given wherever it was given, and only then; an evaluation an epoch is the
+ * default of a task alone. */
+static void test_given(void) {
+    Config c, copy;
+    write_config("base.yaml", "model: {n: 300, head_dropout: 0.3}\n");
+    const char *const overrides[] = {"model.ffn=7"};
+    const char *file = write_config(
+        "a.yaml", "extends: base.yaml\nmodel: {heads: 3}\nfinetune: {task: sst2, init: x.ckpt, "
+                  "holdout: 0.1}\n");
+    fixture_load(&c, file, overrides, 1);
+    static const char *const given[] = {"model.n", "model.head_dropout", "model.heads", "model.ffn",
+                                        "finetune.init"};
+    static const char *const others[] = {"model.k",          "model.layers",   "run",
+                                         "train.eval_every", "finetune.label", "no.key"};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        CHECK_MSG(config_is_given(&c, given[i]), "%s", given[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CHECK_MSG(!config_is_given(&c, others[i]), "%s", others[i]);
+    CHECK_INT(c.train.eval_every, 0);
+    char *yaml = config_to_yaml(&c);
+    fixture_parse(&copy, yaml);
+    CHECK(config_is_given(&copy, "model.k") && config_is_given(&copy, "finetune.seeds"));
+    free(yaml);
+    config_free(&copy);
+    config_free(&c);
+}
+
+/* The model of a checkpoint replaces the model section: its defaults are not compared with what is
+ * given. */
+static void test_model_of_checkpoint(void) {
+    Config c;
+    load_text(&c, "model: {n: 64, width: 100}\nschedule: {length_start: 99}\n"
+                  "finetune: {task: imdb, init: a.ckpt, holdout: 0.5}\n");
+    CHECK(c.model.n == 64 && c.model.width == 100);
+    fixture_check_round_trip(&c);
+    config_free(&c);
+}
+
+/* Which commands a config is for. */
+static void test_command(void) {
+    Config c;
+    Err err = {0};
+    load_text(&c, "train: {}\n");
+    CHECK(config_check_no_task(&c, &err));
+    CHECK(!config_check_task(&c, &err));
+    CHECK_INT(err.code, ERR_CONFIG);
+    CHECK_STR_CONTAINS(err.msg, "a.yaml: finetune.task is missing");
+    config_free(&c);
+    load_text(&c, SST2);
+    CHECK(config_check_task(&c, &err));
+    CHECK(!config_check_no_task(&c, &err));
+    CHECK_INT(err.code, ERR_CONFIG);
+    CHECK_STR_CONTAINS(err.msg, "finetune.task = sst2");
+    CHECK_STR_CONTAINS(err.msg, "`linformer finetune`");
+    config_free(&c);
 }
 
 /* ---- spellings ---- */
@@ -339,6 +457,10 @@ const Test tests_config[] = {
     {"members", test_members, 0},
     {"defaults", test_defaults, 0},
     {"micro_batch", test_micro_batch, 0},
+    {"finetune_words", test_finetune_words, 0},
+    {"given", test_given, 0},
+    {"model_of_checkpoint", test_model_of_checkpoint, 0},
+    {"command", test_command, 0},
     {"numbers", test_numbers, 0},
     {"decimal_comma", test_decimal_comma, 0},
     {"sharing_names", test_sharing_names, 0},

@@ -246,6 +246,42 @@ static void test_contradictions(void) {
     CHECK_TEXTS(rows);
 }
 
+static void test_finetune_rules(void) {
+    static const BadText rows[] = {
+        {"finetune:\n  seeds: 3\n", "2:3", "finetune.seeds is given, but no finetune.task"},
+        {"finetune:\n  task: none\n  case: keep\n", "3:3", "finetune.case is given, but no"},
+        {"finetune:\n  task: sst3\n", "2:3", "finetune.task = sst3: not known: did you mean sst2?"},
+        {"finetune:\n  task: sst2\ndata: {valid: v}\n", "2:3",
+         "finetune.init is missing: wanted the path of a pretrained checkpoint, or `none`"},
+        {"finetune:\n  task: sst2\n  init: none\n", "2:3", "data.valid is missing"},
+        {"finetune:\n  task: sst2\n  init: none\n  holdout: 0.1\ndata: {valid: v}\n", "4:3",
+         "finetune.holdout and data.valid are both given"},
+        {"finetune:\n  task: sst2\n  init: none\n  holdout: 1\n", "4:3", "0 <= x < 1"},
+        {"finetune:\n  task: sst2\n  init: none\n  holdout: 0.1\n  text: a\n", "5:3",
+         "finetune.text = a: columns are named for finetune.task = custom only"},
+        {"finetune:\n  task: imdb\n  init: none\n  holdout: 0.1\n  label: a\n", "5:3",
+         "finetune.label = a: columns are named for"},
+        {"finetune:\n  task: qqp\n  init: none\n  holdout: 0.1\n  text_pair: a\n", "5:3",
+         "finetune.text_pair = a: columns are named for"},
+        {"finetune:\n  task: custom\n  init: none\n  holdout: 0.1\n  label: a\n", "2:3",
+         "finetune.text is missing"},
+        {"finetune:\n  task: custom\n  init: none\n  holdout: 0.1\n  text: a\n", "2:3",
+         "finetune.label is missing"},
+        {"finetune:\n  task: custom\n  init: none\n  holdout: 0.1\n  text: a\n  label: a\n", "6:3",
+         "finetune.label = a: is finetune.text too"},
+        {"finetune:\n  task: custom\n  init: none\n  holdout: 0.1\n  text: a\n  text_pair: a\n"
+         "  label: b\n",
+         "6:3", "finetune.text_pair = a: is finetune.text too"},
+        {"finetune:\n  task: custom\n  init: none\n  holdout: 0.1\n  text: a\n  text_pair: b\n"
+         "  label: b\n",
+         "7:3", "finetune.label = b: is finetune.text_pair too"},
+        {"finetune:\n  text: ''\n", "2:3", "an empty name"},
+        {"finetune:\n  text: [a]\n", "2:3", "wanted a name"},
+        {"finetune:\n  seeds: 0\n", "2:3", "an integer from 1 to 1000"},
+    };
+    CHECK_TEXTS(rows);
+}
+
 static void test_causal(void) {
     static const BadText rows[] = {
         {"model:\n  n: 512\n  causal: true\n", "3:3", "mixes future positions"},
@@ -433,6 +469,7 @@ const Test tests_config_bad[] = {
     {"sharing", test_sharing, 0},
     {"ranges", test_ranges, 0},
     {"contradictions", test_contradictions, 0},
+    {"finetune_rules", test_finetune_rules, 0},
     {"causal", test_causal, 0},
     {"hostile_files", test_hostile_files, 0},
     {"hostile_folder_is_listed", test_hostile_folder_is_listed, 0},

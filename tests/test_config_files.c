@@ -190,6 +190,39 @@ static void test_notes(void) {
     }
 }
 
+/* Keys that a fine-tuning does not read. */
+static void test_finetune_notes(void) {
+    static const struct {
+        const char *overrides[2], *note;
+    } rows[] = {
+        {{"train.mask_rate=0.2"}, "train.mask_rate has no effect with a finetune.task"},
+        {{"schedule.length_start=2"}, "schedule.length_start has no effect with a finetune.task"},
+        {{"checkpoint.every=2"}, "checkpoint.every has no effect with a finetune.task"},
+        {{"tokenizer.vocab_size=400"}, "tokenizer.vocab_size has no effect with a finetune.task"},
+        {{"tokenizer.model=x"}, "tokenizer.model has no effect with finetune.init, whose"},
+        {{"tokenizer.model=x", "finetune.init=none"}, NULL},
+        {{"finetune.truncate=tail"}, NULL},
+        {{"finetune.truncate=tail", "finetune.task=qqp"},
+         "finetune.truncate has no effect with pairs of texts"},
+        {{"model.head_dropout=0.1"}, NULL},
+    };
+    put("task.yaml", "finetune: {task: sst2, init: a.ckpt}\ndata: {train: a, valid: b}\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Config c;
+        load_with(&c, "task.yaml", rows[i].overrides, rows[i].overrides[1] ? 2 : 1);
+        if (rows[i].note)
+            CHECK_STR_CONTAINS(c.notes, rows[i].note);
+        else
+            CHECK_MSG(c.notes == NULL, "%s: %s", rows[i].overrides[0], c.notes);
+        config_free(&c);
+    }
+    Config c;
+    put("text.yaml", "model: {head_dropout: 0.1}\n");
+    load(&c, "text.yaml");
+    CHECK_STR_CONTAINS(c.notes, "model.head_dropout has no effect with finetune.task = none");
+    config_free(&c);
+}
+
 /* ---- globs ---- */
 
 static void check_files(const PathList *paths, const char *const *names, size_t count) {
@@ -301,6 +334,7 @@ const Test tests_config_files[] = {
     {"derived_paths", test_derived_paths, 0},
     {"home", test_home, 0},
     {"notes", test_notes, 0},
+    {"finetune_notes", test_finetune_notes, 0},
     {"globs", test_globs, 0},
     {"glob_folder_with_special_characters", test_glob_folder_with_special_characters, 0},
     {"bad_globs", test_bad_globs, 0},

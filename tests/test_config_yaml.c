@@ -86,6 +86,28 @@ static void draw_globs(GlobList *out, Draws *d) {
     }
 }
 
+/* Of any task, or none: then all of it is at its defaults. */
+static void draw_finetune(Config *out, Draws *d) {
+    FinetuneConfig *f = &out->finetune;
+    *f = (FinetuneConfig){.task = (TaskKind)draw(d, 6), .seeds = 1};
+    if (f->task == TASK_NONE) return;
+    f->init = draw(d, 2) ? draw_path(d) : strdup("none");
+    f->seeds = 1 + draw(d, 1000);
+    f->patience = draw(d, 1000);
+    f->metric = (ClassMetric)draw(d, 3);
+    f->truncate = (Truncate)draw(d, 3);
+    f->letters = (LetterCase)draw(d, 2);
+    if (out->data.valid_globs.count == 0) f->holdout = 1e-9 + 0.9 * draw_real(d);
+    if (f->task != TASK_CUSTOM) return;
+    f->label = draw_path(d);
+    f->text = malloc(strlen(f->label) + 3); /* another name */
+    sprintf(f->text, "%s x", f->label);
+    if (draw(d, 2)) {
+        f->text_pair = malloc(strlen(f->label) + 3);
+        sprintf(f->text_pair, "%s y", f->label);
+    }
+}
+
 static void draw_config(Config *out, Draws *d) {
     memset(out, 0, sizeof *out);
     out->run_dir = draw_path(d);
@@ -106,6 +128,7 @@ static void draw_config(Config *out, Draws *d) {
     m->proj_init = (ProjInit)draw(d, 2);
     m->proj_init_std = 1e-9 + draw_real(d);
     m->norm = (NormPlace)draw(d, 2);
+    m->head_dropout = draw_real(d);
     config_set_vocab(out, 6 + draw(d, 900000));
     out->tokenizer.model = draw_path(d);
     out->tokenizer.type = (TokenizerType)draw(d, 2);
@@ -142,6 +165,7 @@ static void draw_config(Config *out, Draws *d) {
     out->schedule.length_warmup = 1e-9 + draw_real(d) / 2;
     out->checkpoint.every = draw(d, 1ull << 53);
     out->checkpoint.keep = draw(d, 4);
+    draw_finetune(out, d);
 }
 
 static void test_random_round_trips(void) {

@@ -77,8 +77,9 @@ void command_write_help(void *stream, const Command *command);
 const char *near_word(const char *word, const char *const *words);
 
 /* The configuration args->items[index], with the overrides behind it; logs its notes.  config_free
- * in any case. */
+ * in any case.  One of a fine-tuning is an error; load_task_config wants nothing else. */
 bool load_config(Config *out, const Args *args, size_t index, Err *err);
+bool load_task_config(Config *out, const Args *args, size_t index, Err *err);
 
 /* The vocabulary of the tokenizer's file; before it is trained tokenizer.vocab_size stands. */
 bool take_vocab(Config *config, Err *err);

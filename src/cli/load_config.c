@@ -14,7 +14,7 @@ static void log_notes(const char *notes) {
     }
 }
 
-bool load_config(Config *out, const Args *args, size_t index, Err *err) {
+static bool load(Config *out, const Args *args, size_t index, Err *err) {
     *out = (Config){0};
     for (size_t i = index + 1; i < args->count; i++) {
         if (!strchr(args->items[i], '='))
@@ -22,9 +22,18 @@ bool load_config(Config *out, const Args *args, size_t index, Err *err) {
                            "unexpected argument %s: overrides have the form section.key=value",
                            args->items[i]);
     }
-    if (!config_load(out, args->items[index], args->items + index + 1, args->count - index - 1,
-                     err))
-        return false;
+    return config_load(out, args->items[index], args->items + index + 1, args->count - index - 1,
+                       err);
+}
+
+bool load_config(Config *out, const Args *args, size_t index, Err *err) {
+    if (!load(out, args, index, err) || !config_check_no_task(out, err)) return false;
+    log_notes(out->notes);
+    return true;
+}
+
+bool load_task_config(Config *out, const Args *args, size_t index, Err *err) {
+    if (!load(out, args, index, err) || !config_check_task(out, err)) return false;
     log_notes(out->notes);
     return true;
 }

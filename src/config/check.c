@@ -1,5 +1,6 @@
 /* After the last key is set: rules that span keys, derived values, notes about keys without effect.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +68,8 @@ static bool fill_k(Loader *loader, Err *err) {
         else if (l >= given)
             model->k[l] = model->k[given - 1];
     }
-    for (size_t l = 0; l < model->layers && !is_full; l++) {
+    bool is_checked = !is_full && !finetune_from_checkpoint(loader->config);
+    for (size_t l = 0; l < model->layers && is_checked; l++) {
         if (model->k[l] > model->n)
             return fail_pair(loader, "model.k", "the projected length must be at most", "model.n",
                              "the sequence length must be at least", err);
@@ -77,16 +79,17 @@ static bool fill_k(Loader *loader, Err *err) {
 
 static bool check_rules(Loader *loader, Err *err) {
     const Config *config = loader->config;
-    if (config->model.width % config->model.heads != 0)
+    bool is_fresh = !finetune_from_checkpoint(config);
+    if (is_fresh && config->model.width % config->model.heads != 0)
         return fail_pair(loader, "model.heads", "must divide", "model.width",
                          "must be a multiple of", err);
     if (config->train.micro_batch > config->train.batch)
         return fail_pair(loader, "train.micro_batch", "must be at most", "train.batch",
                          "must be at least", err);
-    if (config->schedule.length_start > config->model.n)
+    if (is_fresh && config->schedule.length_start > config->model.n)
         return fail_pair(loader, "schedule.length_start", "must be at most", "model.n",
                          "must be at least", err);
-    return true;
+    return check_finetune(loader, err);
 }
 
 /* ---- derived paths ---- */
@@ -145,8 +148,8 @@ static bool check_paths(const Config *config, Err *err) {
     for (size_t i = 0; i < schema_count; i++) {
         const ConfigKey *key = &schema_keys[i];
         const void *member = schema_member_const(key, config);
-        if (key->type == KEY_PATH && !check_path_text(key->path, *(char *const *)member, err))
-            return false;
+        const char *path = key->type == KEY_PATH ? *(char *const *)member : NULL;
+        if (path && !check_path_text(key->path, path, err)) return false;
         const GlobList *globs = key->type == KEY_GLOBS ? member : &(GlobList){0};
         for (size_t g = 0; g < globs->count; g++) {
             if (!check_path_text(key->path, globs->items[g].pattern, err)) return false;
@@ -193,6 +196,7 @@ static bool write_notes(Loader *loader, Err *err) {
                 "schedule.length_start = 0");
     note_unused(notes, loader, "checkpoint.keep", config->checkpoint.every > 0,
                 "checkpoint.every = 0");
+    note_finetune(notes, loader, note_unused);
     if (fclose(notes) != 0) return fail_memory(err);
     if (length == 0) {
         free(config->notes);
@@ -201,8 +205,24 @@ static bool write_notes(Loader *loader, Err *err) {
     return true;
 }
 
+/* An evaluation of a task reads all its rows: once an epoch is enough, unless asked otherwise. */
+static void derive_eval_every(Loader *loader) {
+    bool given = origin_of(loader, find_key("train.eval_every"))->order > 0;
+    if (loader->config->finetune.task != TASK_NONE && !given) loader->config->train.eval_every = 0;
+}
+
+static void record_given(Loader *loader) {
+    Config *config = loader->config;
+    for (size_t i = 0; i < schema_count; i++) {
+        if (loader->origins[i].order > 0) config->given[i / 64] |= UINT64_C(1) << i % 64;
+    }
+}
+
 bool loader_finish(Loader *loader, Err *err) {
+    assert(schema_count <= CONFIG_MAX_KEYS);
+    record_given(loader);
     derive_micro_batch(loader);
+    derive_eval_every(loader);
     if (!fill_k(loader, err) || !check_rules(loader, err)) return false;
     config_set_vocab(loader->config, loader->config->tokenizer.vocab_size);
     return derive_paths(loader, err) && check_paths(loader->config, err) &&

@@ -50,6 +50,17 @@ void value_text(char *out, size_t size, const ConfigKey *key, const Config *conf
 /* The rules that span keys, and what is derived: k of every layer, paths, vocab, notes. */
 bool loader_finish(Loader *loader, Err *err);
 
+/* The rules of the finetune section. */
+bool check_finetune(const Loader *loader, Err *err);
+
+/* True if the model is taken over from a checkpoint: the model section's defaults mean nothing. */
+bool finetune_from_checkpoint(const Config *config);
+
+/* Writes a note if the key was given without effect; `because` completes "has no effect with". */
+typedef void NoteUnused(FILE *notes, const Loader *loader, const char *path, bool is_used,
+                        const char *because);
+void note_finetune(FILE *notes, const Loader *loader, NoteUnused *note);
+
 /* config_from_yaml of bytes that need not end in NUL. */
 bool config_parse(Config *out, const char *yaml, size_t size, const char *name, Err *err);
 

@@ -131,6 +131,12 @@ void config_write_help(void *stream) {
 
 /* ---- small ---- */
 
+bool config_is_given(const Config *config, const char *path) {
+    const ConfigKey *key = schema_find(path, strlen(path));
+    size_t i = key ? (size_t)(key - schema_keys) : 0;
+    return key && (config->given[i / 64] >> i % 64 & 1) != 0;
+}
+
 const char *config_sharing_name(const ModelConfig *model) {
     for (const SharingName *s = schema_sharing; s->name; s++) {
         if (s->scope == model->scope && s->tie_kv == model->tie_kv) return s->name;
@@ -154,7 +160,8 @@ static void free_globs(GlobList *globs) {
 void config_free(Config *config) {
     for (size_t i = 0; i < schema_count; i++) {
         void *member = schema_member(&schema_keys[i], config);
-        if (schema_keys[i].type == KEY_PATH) free(*(char **)member);
+        if (schema_keys[i].type == KEY_PATH || schema_keys[i].type == KEY_TEXT)
+            free(*(char **)member);
         if (schema_keys[i].type == KEY_GLOBS) free_globs(member);
     }
     config_paths_free(&config->data.train);

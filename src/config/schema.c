@@ -6,8 +6,8 @@
 
 #include "numbers.h"
 
-const char *const schema_sections[] = {"model",     "tokenizer", "data",       "train",
-                                       "optimizer", "schedule",  "checkpoint", NULL};
+const char *const schema_sections[] = {"model",    "tokenizer",  "data",     "train", "optimizer",
+                                       "schedule", "checkpoint", "finetune", NULL};
 const char *const schema_scopes[] = {"head", "layer", "model", NULL};
 /* clang-format off */
 const SharingName schema_sharing[] = {
@@ -27,6 +27,10 @@ static const char *const tokenizer_words[] = {"unigram", "bpe", NULL};
 static const char *const optimizer_words[] = {"adamw", "sgd", NULL};
 static const char *const decay_words[] = {"matrices", "all", NULL};
 static const char *const schedule_words[] = {"linear", "cosine", "constant", NULL};
+static const char *const task_words[] = {"none", "sst2", "qnli", "qqp", "imdb", "custom", NULL};
+static const char *const metric_words[] = {"accuracy", "f1", "mcc", NULL};
+static const char *const truncate_words[] = {"head", "tail", "both", NULL};
+static const char *const case_words[] = {"keep", "lower", NULL};
 
 /* clang-format off */
 #define MAX_INT NUMBER_MAX_INTEGER
@@ -83,6 +87,8 @@ const ConfigKey schema_keys[] = {
         "standard deviation of learned E and F at the start; fixed ones have 1/sqrt(k)"),
     WORD("model.norm", model.norm, norm_words, "post",
         "LayerNorm after each block as in RoBERTa, or before it with a final one"),
+    REAL("model.head_dropout", model.head_dropout, 0, 1, OPEN_HIGH, "0",
+        "in the classification head, before each of its two maps (fine-tuning)"),
 
     PLAIN("tokenizer.model", KEY_PATH, tokenizer.model,
         "sentencepiece .model file, from the working folder; trained where it is missing; default "
@@ -97,9 +103,10 @@ const ConfigKey schema_keys[] = {
 
     PLAIN("data.train", KEY_GLOBS, data.train_globs,
         "text shards to train on (.txt, .gz, .zst, .jsonl), from the folder of the file that names "
-        "them; commands that read text need it"),
+        "them; commands that read text need it. Fine-tuning: the task's labelled files"),
     PLAIN("data.valid", KEY_GLOBS, data.valid_globs,
-        "held-out text shards, the same way; none: no evaluation while training"),
+        "held-out text shards, the same way; none: no evaluation while training. Fine-tuning: "
+        "labelled files that choose the best checkpoint, or finetune.holdout"),
     PLAIN("data.tokens", KEY_PATH, data.tokens,
         "folder of the prepared token shards, from the working folder; default: tokens/ beside the "
         "default of tokenizer.model"),
@@ -124,7 +131,8 @@ const ConfigKey schema_keys[] = {
     REAL("train.mask_rate", train.mask_rate, 0, 1, OPEN_LOW | OPEN_HIGH, "0.15",
         "share of real tokens to predict: 80% masked, 10% random, 10% kept"),
     INTEGER("train.eval_every", train.eval_every, 0, MAX_INT, "1000",
-        "steps between evaluations on data.valid; 0: only at the end"),
+        "steps between evaluations on data.valid; 0: only at the end. Fine-tuning: 0, its default, "
+        "is at the end of each epoch"),
     INTEGER("train.eval_sequences", train.eval_sequences, 0, MAX_INT, "512",
         "held-out sequences an evaluation reads; 0: all"),
     INTEGER("train.log_every", train.log_every, 1, MAX_INT, "10",
@@ -164,6 +172,33 @@ const ConfigKey schema_keys[] = {
         "the end"),
     INTEGER("checkpoint.keep", checkpoint.keep, 0, MAX_INT, "2",
         "newest step-*.ckpt files to keep; 0: all"),
+
+    WORD("finetune.task", finetune.task, task_words, "none",
+        "the task that `finetune` trains a classifier for; none: the config is for pretraining"),
+    PLAIN("finetune.init", KEY_PATH, finetune.init,
+        "pretrained checkpoint to start from, from the working folder; its model and tokenizer are "
+        "taken over. `none`: fresh weights of the model section; one of them must be given"),
+    INTEGER("finetune.seeds", finetune.seeds, 1, 1000, "1",
+        "runs, with seeds train.seed, train.seed + 1, ..., each in a folder seed-<s> of `run`"),
+    INTEGER("finetune.patience", finetune.patience, 0, MAX_INT, "0",
+        "evaluations in a row without a better metric after which a run ends; 0: never"),
+    REAL("finetune.holdout", finetune.holdout, 0, 1, OPEN_HIGH, "0",
+        "share of the training rows, the same for all seeds, to evaluate on where data.valid is not "
+        "given"),
+    WORD("finetune.metric", finetune.metric, metric_words, "accuracy",
+        "what chooses best.ckpt; f1: of class 1 with two classes, else the mean over classes; mcc: "
+        "Matthews correlation"),
+    WORD("finetune.truncate", finetune.truncate, truncate_words, "head",
+        "what a single text longer than n keeps; both: as much of either end. A pair loses tokens "
+        "from the end of the longer text"),
+    WORD("finetune.case", finetune.letters, case_words, "keep",
+        "lower: ASCII letters are lowered before tokenization, for an encoder trained on such text"),
+    PLAIN("finetune.text", KEY_TEXT, finetune.text,
+        "task custom: the column, or JSON member, of the text"),
+    PLAIN("finetune.text_pair", KEY_TEXT, finetune.text_pair,
+        "task custom: of a second text; not given: one text"),
+    PLAIN("finetune.label", KEY_TEXT, finetune.label,
+        "task custom: of the label, any word or integer"),
 };
 /* clang-format on */
 const size_t schema_count = sizeof schema_keys / sizeof *schema_keys;
@@ -237,6 +272,7 @@ void schema_describe(char *out, size_t size, const ConfigKey *key) {
         return;
     }
     case KEY_PATH: snprintf(out, size, "a path"); return;
+    case KEY_TEXT: snprintf(out, size, "a name"); return;
     case KEY_GLOBS: snprintf(out, size, "a path or glob, or a list of them"); return;
     case KEY_SHARING:
         snprintf(

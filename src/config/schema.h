@@ -16,6 +16,7 @@ typedef enum KeyType {
     KEY_PAIR,    /* double[2], each as KEY_REAL */
     KEY_WORD,    /* an enum whose values count from 0 in the order of `words` */
     KEY_PATH,    /* char * */
+    KEY_TEXT,    /* char *, any words */
     KEY_GLOBS,   /* GlobList */
     KEY_K,       /* size_t[CONFIG_MAX_LAYERS]: one integer or a list */
     KEY_SHARING, /* ModelConfig scope and tie_kv; no single member */

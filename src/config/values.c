@@ -236,6 +236,18 @@ static bool set_path(Loader *loader, const ConfigKey *key, const Node *at, const
     return true;
 }
 
+static bool set_text(Loader *loader, const ConfigKey *key, const Node *at, const Node *node,
+                     Err *err) {
+    if (node->type != NODE_SCALAR) return fail_wanted(loader, key, at, node, err);
+    if (node->text[0] == '\0') return value_fail(loader, key, at, node, err, "an empty name");
+    char **member = schema_member(key, loader->config);
+    char *text = strdup(node->text);
+    if (!text) return fail_memory(err);
+    free(*member);
+    *member = text;
+    return true;
+}
+
 static void globs_free(GlobList *globs) {
     for (size_t i = 0; i < globs->count; i++) {
         free(globs->items[i].pattern);
@@ -319,6 +331,7 @@ bool value_set(Loader *loader, const ConfigKey *key, const Node *at, const Node 
     case KEY_PAIR: return set_pair(loader, key, at, node, err);
     case KEY_WORD: return set_word(loader, key, at, node, err);
     case KEY_PATH: return set_path(loader, key, at, node, err);
+    case KEY_TEXT: return set_text(loader, key, at, node, err);
     case KEY_GLOBS: return set_globs(loader, key, at, node, err);
     case KEY_K: return set_k(loader, key, at, node, err);
     case KEY_SHARING: return set_sharing(loader, key, at, node, err);
@@ -384,6 +397,7 @@ static void write_globs(FILE *out, const GlobList *globs) {
 bool value_write(FILE *out, const ConfigKey *key, const Config *config) {
     const void *member = schema_member_const(key, config);
     unsigned word;
+    if (config->finetune.task == TASK_NONE && schema_in_section(key, "finetune")) return false;
     switch (key->type) {
     case KEY_SIZE: fprintf(out, "%zu", *(const size_t *)member); return true;
     case KEY_U64: fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)member); return true;
@@ -400,6 +414,7 @@ bool value_write(FILE *out, const ConfigKey *key, const Config *config) {
         fputs(key->words[word], out);
         return true;
     case KEY_PATH:
+    case KEY_TEXT:
         if (*(char *const *)member) write_string(out, *(char *const *)member);
         return *(char *const *)member != NULL;
     case KEY_GLOBS:
