@@ -55,10 +55,12 @@ size_t batch_fill_train(Batch *batch, const Dataset *dataset, const BatchPlan *p
 void batch_count(size_t *tokens, size_t *masked, const Dataset *dataset, const BatchPlan *plan,
                  uint64_t first, size_t count);
 
-/* Fills batch with sequences first, first+stride, ... (count of them, ended by the data set's end)
- * in text order, with masks that depend on the sequence alone (fixed across runs: two models are
- * compared on the same questions).  stride > 1 spreads a sample over the whole text. */
+/* Fills batch with items first..first+count-1 (ended by the sample's end) of a sample of
+ * 1..dataset_sequences sequences, in text order: item i is sequence floor(i * S / sample), S =
+ * dataset_sequences, so the sample is spread evenly over the whole text, and sample = S is all of
+ * it.  Masks depend on the sequence alone (fixed across runs: two models are compared on the same
+ * questions). */
 size_t batch_fill_eval(Batch *batch, const Dataset *dataset, const BatchPlan *plan, size_t first,
-                       size_t stride, size_t count);
+                       size_t count, size_t sample);
 
 #endif

@@ -147,7 +147,7 @@ static void test_every_token_once(void) {
         Err err = {0};
         REQUIRE(batch_create(&b, 8, n, &err));
         for (size_t first = 0; first < dataset_sequences(d); first += 8) {
-            batch_fill_eval(&b, d, &plan, first, 1, 8);
+            batch_fill_eval(&b, d, &plan, first, 8, dataset_sequences(d));
             check_batch(&b, n);
             unmask(&b);
             for (size_t i = 0; i < b.B; i++) {
@@ -213,7 +213,7 @@ static void test_pieces(void) {
     }
     CHECK_INT(pieces.B, p);
     CHECK_INT(pieces.start[p], whole.total);
-    batch_fill_eval(&pieces, d, &cut, 0, 1, COUNT); /* evaluations read whole sequences */
+    batch_fill_eval(&pieces, d, &cut, 0, COUNT, COUNT); /* evaluations read whole sequences */
     CHECK_INT(pieces.B, COUNT);
     batch_destroy(&whole);
     batch_destroy(&pieces);
@@ -283,9 +283,10 @@ static void test_epochs(void) {
     shards_free(&s);
 }
 
-/* A stride picks the sequences it says, masked as they always are. */
-static void test_eval_stride(void) {
-    enum { N = 32, STRIDE = 3 };
+/* A sample of any size is spread over the whole text and reaches its end; batches of it hold the
+ * sequences it says, masked as they always are. */
+static void test_eval_sample(void) {
+    enum { N = 32, AT_A_TIME = 7 };
     Shards s = {0};
     random_shard(&s, 100, 25, rng_key(test_seed(), RNG_TEST, 9, 1));
     Dataset *d = open_dataset(&s, N);
@@ -293,15 +294,25 @@ static void test_eval_stride(void) {
     BatchPlan plan = plan_of(N, 0.15);
     Batch all, some;
     Err err = {0};
-    REQUIRE(batch_create(&all, S, N, &err) && batch_create(&some, S, N, &err));
-    batch_fill_eval(&all, d, &plan, 0, 1, S);
-    batch_fill_eval(&some, d, &plan, 1, STRIDE, S); /* more than there are */
-    CHECK_INT(some.B, (S - 1 + STRIDE - 1) / STRIDE);
-    for (size_t i = 0; i < some.B; i++) {
-        size_t a = all.start[1 + i * STRIDE], b = some.start[i], length = some.start[i + 1] - b;
-        CHECK_INT(all.start[2 + i * STRIDE] - a, length);
-        CHECK(!memcmp(all.ids + a, some.ids + b, length * sizeof *all.ids));
+    REQUIRE(batch_create(&all, S, N, &err) && batch_create(&some, AT_A_TIME, N, &err));
+    batch_fill_eval(&all, d, &plan, 0, S, S);
+    CHECK_INT(all.B, S);
+    for (size_t sample = 1; sample <= S; sample++) {
+        size_t last = 0, items = 0;
+        for (size_t first = 0; first < sample; first += AT_A_TIME) {
+            batch_fill_eval(&some, d, &plan, first, AT_A_TIME, sample);
+            for (size_t i = 0; i < some.B; i++, items++) {
+                last = items * S / sample;
+                size_t a = all.start[last], b = some.start[i], length = some.start[i + 1] - b;
+                CHECK_INT(all.start[last + 1] - a, length);
+                CHECK(!memcmp(all.ids + a, some.ids + b, length * sizeof *all.ids));
+            }
+        }
+        CHECK_INT(items, sample);
+        CHECK(last + (S + sample - 1) / sample >= S);
     }
+    CHECK_INT(batch_fill_eval(&some, d, &plan, S, 1, S), 0); /* behind the last item */
+    CHECK_INT(some.B, 0);
     batch_destroy(&all);
     batch_destroy(&some);
     dataset_close(d);
@@ -334,8 +345,6 @@ static void test_masks_change(void) {
     plan.seed = 99;
     batch_fill_eval(&b, d, &plan, 0, 1, 1);
     CHECK(a.masked == b.masked && !memcmp(a.ids, b.ids, a.total * sizeof *a.ids));
-    CHECK_INT(batch_fill_eval(&a, d, &plan, 1, 1, 1), 0); /* behind the last sequence */
-    CHECK_INT(a.B, 0);
     batch_destroy(&a);
     batch_destroy(&b);
     dataset_close(d);
@@ -390,7 +399,7 @@ const Test tests_batcher[] = {{"packing_by_hand", test_packing_by_hand, 0},
                               {"packing_is_dense", test_packing_is_dense, 0},
                               {"pieces", test_pieces, 0},
                               {"epochs", test_epochs, 0},
-                              {"eval_stride", test_eval_stride, 0},
+                              {"eval_sample", test_eval_sample, 0},
                               {"masks_change", test_masks_change, 0},
                               {"refused", test_refused, 0},
                               {0}};

@@ -25,6 +25,10 @@ static MlmScore evaluate(const char *checkpoint_path, const char *run, const cha
     t.acts.mode = ACTS_INFERENCE;
     evaluation_mlm(&score, &t.acts, &t.batch, &t.weights, &t.config.model, t.valid, &t.plan,
                    sequences);
+    size_t all = dataset_sequences(t.valid), tokens = 0; /* of the evenly spread sequences */
+    for (size_t i = 0; i < score.sequences; i++)
+        tokens += dataset_length(t.valid, i * all / score.sequences);
+    CHECK_INT(score.tokens, tokens);
     checkpoint_close(&checkpoint);
     trainer_destroy(&t);
     config_free(&config);

@@ -258,11 +258,12 @@ void batch_count(size_t *tokens, size_t *masked, const Dataset *d, const BatchPl
 }
 
 size_t batch_fill_eval(Batch *batch, const Dataset *d, const BatchPlan *plan, size_t first,
-                       size_t stride, size_t count) {
+                       size_t count, size_t sample) {
+    assert(sample > 0 && sample <= d->sequences);
     batch_clear(batch);
-    for (size_t i = 0; i < count; i++) {
-        size_t sequence = first + i * stride;
-        if (sequence >= d->sequences) break;
+    size_t step = d->sequences / sample, rest = d->sequences % sample;
+    for (size_t i = first; i < sample && i - first < count; i++) {
+        size_t sequence = i * step + i * rest / sample; /* floor(i * sequences / sample) */
         /* no seed in the key: two models are asked the same questions */
         batch_add(batch, d, sequence, plan, rng_key(0, RNG_EVAL_MASK, 0, sequence), 0, 0);
     }

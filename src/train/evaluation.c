@@ -13,7 +13,6 @@ void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params
     fixed.mask_rate = EVALUATION_MASK_RATE;
     size_t all = dataset_sequences(dataset);
     if (sequences == 0 || sequences > all) sequences = all;
-    size_t stride = sequences ? all / sequences : 1;
     *out = (MlmScore){.sequences = sequences};
     /* whole sequences that fit at a time: acts for a training on pieces have room for more of those
      */
@@ -22,7 +21,7 @@ void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params
     double sum = 0;
     for (size_t done = 0; done < sequences; done += fit) {
         size_t count = sequences - done < fit ? sequences - done : fit;
-        batch_fill_eval(batch, dataset, &fixed, done * stride, stride, count);
+        batch_fill_eval(batch, dataset, &fixed, done, count, sequences);
         out->tokens += batch->total;
         out->masked += batch->masked;
         if (batch->masked == 0) continue;
