@@ -33,7 +33,7 @@ static void destroy(Trainer *trainer, Config *config) {
     config_free(config);
 }
 
-/* Gradients of the first `count` samples into trainer->grads; their mean loss. */
+/* Gradients of the first `count` samples into trainer->blocks.grads; their mean loss. */
 static double gradients(Trainer *t, size_t count) {
     size_t tokens, masked;
     batch_count(&tokens, &masked, t->train, &t->plan, 0, count);
@@ -66,7 +66,7 @@ static void test_micro_batches_add_up(void) {
     double loss = gradients(&whole, 32);
     double largest = 0;
     for (size_t i = 0; i < whole.table.block_reals; i++)
-        largest = fmax(largest, fabs((double)whole.grads.block[i]));
+        largest = fmax(largest, fabs((double)whole.blocks.grads.block[i]));
     for (size_t s = 1; s < 4; s++) {
         Trainer parts;
         Config other;
@@ -74,8 +74,8 @@ static void test_micro_batches_add_up(void) {
         CHECK_CLOSE(gradients(&parts, 32) / loss, 1, tolerance);
         for (size_t i = 0; i < whole.table.count; i++) {
             const Tensor *tensor = &whole.table.items[i];
-            const real *a = whole.grads.block + tensor->offset,
-                       *b = parts.grads.block + tensor->offset;
+            const real *a = whole.blocks.grads.block + tensor->offset,
+                       *b = parts.blocks.grads.block + tensor->offset;
             double scale = 0, worst = 0;
             for (size_t e = 0; e < tensor->count; e++) {
                 scale = fmax(scale, fabs((double)a[e]));
@@ -104,8 +104,8 @@ static void test_overfits_one_batch(void) {
                      "model.norm=pre"));
     for (uint64_t step = 1; step <= 600 && loss >= 0.01; step++) {
         loss = gradients(&t, 8);
-        optimizer_step(t.weights.block, t.adam_m, t.adam_v, t.grads.block, &t.table,
-                       &t.config.optimizer, 3e-3, 1, step);
+        optimizer_step(t.blocks.weights.block, t.blocks.adam_m, t.blocks.adam_v,
+                       t.blocks.grads.block, &t.table, &t.config.optimizer, 3e-3, 1, step);
     }
     CHECK_MSG(loss < 0.01, "loss %g after 600 steps on one batch", loss);
     destroy(&t, &config);
@@ -121,11 +121,12 @@ static void test_nothing_masked(void) {
     create(&t, &config, "run",
            OVERRIDES("train.batch=1", "train.mask_rate=0.01", "train.steps=40"));
     for (size_t i = 0; i < 40; i++) {
-        double before = vec_sum_squares(t.weights.block, t.table.block_reals);
+        double before = vec_sum_squares(t.blocks.weights.block, t.table.block_reals);
         StepStats s;
         REQUIRE(trainer_step(&t, &s, &err));
         CHECK(isfinite(s.loss) && (s.masked > 0 || (s.loss == 0 && s.grad_norm == 0)));
-        if (s.masked == 0) CHECK(vec_sum_squares(t.weights.block, t.table.block_reals) == before);
+        if (s.masked == 0)
+            CHECK(vec_sum_squares(t.blocks.weights.block, t.table.block_reals) == before);
         empty += s.masked == 0;
     }
     CHECK(empty > 5 && empty < 40);
@@ -157,15 +158,15 @@ static void test_nonfinite_names_the_tensor(void) {
     corpus_write(LINES);
     create(&t, &config, "run", NULL);
     for (size_t i = 0; i < 3; i++) REQUIRE(trainer_step(&t, &s, &err));
-    real *bad = &t.weights.layers[0].ff1_w[5], good = *bad;
+    real *bad = &t.blocks.weights.layers[0].ff1_w[5], good = *bad;
     *bad = (real)NAN;
     check_fails_nonfinite(&t, "weight of layer0.ff1_w");
     *bad = good;
-    bad = &t.weights.head_b[1], good = *bad;
+    bad = &t.blocks.weights.head_b[1], good = *bad;
     *bad = (real)INFINITY;
     check_fails_nonfinite(&t, "weight of head_b");
     *bad = good;
-    bad = &t.weights.emb_ln_w[0], good = *bad;
+    bad = &t.blocks.weights.emb_ln_w[0], good = *bad;
     *bad = (real)1e30 * (real)1e8; /* finite in double, where squares of it still are */
     if (isfinite(*bad)) *bad = (real)1e300;
     check_fails_nonfinite(&t, sizeof(real) == sizeof(float) ? "weight of emb_ln_w" : "gradient of");

@@ -16,6 +16,7 @@
 #include "rng.h"
 #include "threads.h"
 #include "tokenizer.h"
+#include "train_blocks.h"
 
 enum { STEPS_DEFAULT = 10, WARMUP_DEFAULT = 2 };
 
@@ -25,29 +26,10 @@ static const double PEAK_SECONDS = 1;
 typedef struct Bench {
     const Config *config;
     ParamTable table;
-    Arena blocks;
-    Params weights, grads;
-    real *adam_m, *adam_v;
+    TrainBlocks blocks;
     Activations acts;
     Batch batch;
 } Bench;
-
-static bool create_blocks(Bench *b, Err *err) {
-    size_t moments = optimizer_moments(&b->config->optimizer), block = b->table.block_reals;
-    Arena counting = {0};
-    for (size_t i = 0; i < 2 + moments; i++) arena_take(&counting, block, sizeof(real));
-    if (counting.overflow) return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!arena_create(&b->blocks, counting.used, err))
-        return err_context(err, "parameters, gradients and moments");
-    params_view(&b->weights, &b->table, &b->config->model,
-                arena_take(&b->blocks, block, sizeof(real)));
-    params_view(&b->grads, &b->table, &b->config->model,
-                arena_take(&b->blocks, block, sizeof(real)));
-    b->adam_m = arena_take(&b->blocks, block, sizeof(real));
-    b->adam_v = moments > 1 ? arena_take(&b->blocks, block, sizeof(real)) : NULL;
-    params_init(b->weights.block, &b->table, b->config->train.seed);
-    return true;
-}
 
 /* Full-length sequences: `<s>`, then ids drawn uniformly, masked as in training. */
 static void fill_batch(Batch *batch, const Config *config, size_t sequences) {
@@ -87,14 +69,17 @@ static bool create_batch(Bench *b, size_t sequences, Err *err) {
 
 static bool create_model(Bench *b, Err *err) {
     const ModelConfig *model = &b->config->model;
-    return param_table_create(&b->table, model, err) && create_blocks(b, err) &&
-           activations_create(&b->acts, model, b->batch.B, b->batch.total, ACTS_TRAINING, err);
+    if (!param_table_create(&b->table, model, err) ||
+        !train_blocks_create(&b->blocks, &b->table, model, &b->config->optimizer, err))
+        return false;
+    params_init(b->blocks.weights.block, &b->table, b->config->train.seed);
+    return activations_create(&b->acts, model, b->batch.B, b->batch.total, ACTS_TRAINING, err);
 }
 
 static void bench_destroy(Bench *b) {
     batch_destroy(&b->batch);
     activations_destroy(&b->acts);
-    arena_destroy(&b->blocks);
+    train_blocks_destroy(&b->blocks);
     param_table_destroy(&b->table);
 }
 
@@ -103,15 +88,16 @@ static double run_step(Bench *b, uint64_t step) {
     const ModelConfig *model = &b->config->model;
     const OptimizerConfig *optimizer = &b->config->optimizer;
     double masked = (double)b->batch.masked;
-    vec_zero(b->grads.block, b->table.block_reals);
-    encoder_forward(&b->acts, &b->weights, model, &b->batch);
-    double loss =
-        mlm_head_loss_backward(&b->acts, &b->grads, &b->weights, model, &b->batch, 1 / masked) /
-        masked;
-    encoder_backward(&b->acts, &b->grads, &b->weights, model, &b->batch);
-    double norm = optimizer_grad_norm(b->grads.block, &b->table);
-    optimizer_step(b->weights.block, b->adam_m, b->adam_v, b->grads.block, &b->table, optimizer,
-                   optimizer->lr, optimizer_clip_scale(norm, optimizer->clip), step);
+    vec_zero(b->blocks.grads.block, b->table.block_reals);
+    encoder_forward(&b->acts, &b->blocks.weights, model, &b->batch);
+    double loss = mlm_head_loss_backward(&b->acts, &b->blocks.grads, &b->blocks.weights, model,
+                                         &b->batch, 1 / masked) /
+                  masked;
+    encoder_backward(&b->acts, &b->blocks.grads, &b->blocks.weights, model, &b->batch);
+    double norm = optimizer_grad_norm(b->blocks.grads.block, &b->table);
+    optimizer_step(b->blocks.weights.block, b->blocks.adam_m, b->blocks.adam_v,
+                   b->blocks.grads.block, &b->table, optimizer, optimizer->lr,
+                   optimizer_clip_scale(norm, optimizer->clip), step);
     return loss;
 }
 

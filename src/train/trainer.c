@@ -9,53 +9,25 @@
 #include "encoder.h"
 #include "lr_schedule.h"
 #include "mlm_head.h"
-#include "optimizer.h"
 #include "stop_signal.h"
 #include "threads.h"
 #include "trainer_internal.h"
+#include "training.h"
 
 static const double LOG_PAUSE_S = 20;
-
-/* First tensor of a block with a value that is not finite; NULL if there is none. */
-static const char *first_nonfinite(const real *block, const ParamTable *table) {
-    for (size_t i = 0; i < table->count; i++) {
-        const Tensor *t = &table->items[i];
-        if (vec_first_nonfinite(block + t->offset, t->count) < t->count) return t->name;
-    }
-    return NULL;
-}
-
-/* loss: of the update, or of the held-out text after it. */
-static bool fail_nonfinite(const Trainer *t, uint64_t step, double loss, double grad_norm,
-                           double lr, Err *err) {
-    char where[96] = "no weight or gradient, but what is computed from them";
-    const char *name = first_nonfinite(t->weights.block, &t->table);
-    if (name) {
-        snprintf(where, sizeof where, "weight of %s", name);
-    } else {
-        name = first_nonfinite(t->grads.block, &t->table);
-        if (name) snprintf(where, sizeof where, "gradient of %s", name);
-    }
-    return err_set(err, ERR_NONFINITE,
-                   "step %" PRIu64
-                   ": loss %g, gradient norm %g at learning rate %g; first tensor that is not "
-                   "finite: %s. The checkpoints saved before are untouched; lower optimizer.lr, or "
-                   "set optimizer.clip",
-                   step, loss, grad_norm, lr, where);
-}
 
 double trainer_gradients(Trainer *t, uint64_t first, size_t count, size_t masked) {
     const ModelConfig *model = &t->config.model;
     double loss_sum = 0;
-    vec_zero(t->grads.block, t->table.block_reals);
+    vec_zero(t->blocks.grads.block, t->table.block_reals);
     for (size_t done = 0; done < count; done += t->micro_batch) {
         size_t size = count - done < t->micro_batch ? count - done : t->micro_batch;
         if (batch_fill_train(&t->batch, t->train, &t->plan, first + done, size) == 0)
             continue; /* nothing to predict */
-        encoder_forward(&t->acts, &t->weights, model, &t->batch);
-        loss_sum += mlm_head_loss_backward(&t->acts, &t->grads, &t->weights, model, &t->batch,
-                                           1 / (double)masked);
-        encoder_backward(&t->acts, &t->grads, &t->weights, model, &t->batch);
+        encoder_forward(&t->acts, &t->blocks.weights, model, &t->batch);
+        loss_sum += mlm_head_loss_backward(&t->acts, &t->blocks.grads, &t->blocks.weights, model,
+                                           &t->batch, 1 / (double)masked);
+        encoder_backward(&t->acts, &t->blocks.grads, &t->blocks.weights, model, &t->batch);
     }
     return loss_sum;
 }
@@ -72,12 +44,9 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
     if (s.masked > 0) { /* else there is nothing to learn from: the step counts, the weights stay */
         double loss_sum = trainer_gradients(t, state->sample, s.sequences, s.masked);
         s.loss = loss_sum / (double)s.masked;
-        s.grad_norm = optimizer_grad_norm(t->grads.block, &t->table);
-        if (!isfinite(s.loss) || !isfinite(s.grad_norm)) {
-            return fail_nonfinite(t, state->step + 1, s.loss, s.grad_norm, s.lr, err);
-        }
-        optimizer_step(t->weights.block, t->adam_m, t->adam_v, t->grads.block, &t->table, optimizer,
-                       s.lr, optimizer_clip_scale(s.grad_norm, optimizer->clip), state->step + 1);
+        if (!train_blocks_update(&t->blocks, &s.grad_norm, optimizer, s.loss, s.lr, state->step + 1,
+                                 err))
+            return false;
         state->window_loss += loss_sum;
         state->window_masked += s.masked;
     }
@@ -93,8 +62,8 @@ static bool evaluate(Trainer *t, Metrics *line, Err *err) {
     MlmScore score;
     t->acts.mode =
         ACTS_INFERENCE; /* no dropout; the training layout has every buffer an inference needs */
-    evaluation_mlm(&score, &t->acts, &t->batch, &t->weights, &t->config.model, t->valid, &t->plan,
-                   t->config.train.eval_sequences);
+    evaluation_mlm(&score, &t->acts, &t->batch, &t->blocks.weights, &t->config.model, t->valid,
+                   &t->plan, t->config.train.eval_sequences);
     t->acts.mode = ACTS_TRAINING;
     double entropy = t->manifest.valid.unigram_entropy;
     line->evaluated = true;
@@ -102,12 +71,13 @@ static bool evaluate(Trainer *t, Metrics *line, Err *err) {
     line->valid_ppl = score.perplexity;
     line->unigram_entropy = entropy;
     log_info("step %" PRIu64 "  held-out loss %.4f nats, perplexity %.2f, on %zu masked tokens of "
-                             "%zu sequences; %.3f nats %s "
+             "%zu sequences; %.3f nats %s "
              "the unigram entropy %.3f",
              t->state.step, score.loss, score.perplexity, score.masked, score.sequences,
              fabs(entropy - score.loss), score.loss <= entropy ? "below" : "ABOVE", entropy);
     if (!isfinite(score.loss)) {
-        return fail_nonfinite(t, t->state.step, score.loss, line->grad_norm, line->lr, err);
+        return train_blocks_fail_nonfinite(&t->blocks, t->state.step, score.loss, line->grad_norm,
+                                           line->lr, err);
     }
     if (!(score.loss < t->state.best_valid_loss)) return true;
     t->state.best_valid_loss = score.loss;
@@ -132,15 +102,11 @@ static Metrics metrics_line(const Trainer *t, const StepStats *s) {
 
 /* Every line is in metrics.jsonl; the log and the terminal get one now and then. */
 static void log_line(Trainer *t, const Metrics *line, bool at_once) {
-    double now = trainer_now_s();
+    double now = training_now_s();
     if (!at_once && now - t->logged_s < LOG_PAUSE_S) return;
     t->logged_s = now;
     log_info("step %" PRIu64 "  epoch %.3f  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s",
              line->step, line->epoch, line->loss, line->lr, line->grad_norm, line->tokens_per_s);
-}
-
-static bool is_due(uint64_t step, size_t every) {
-    return every > 0 && step % every == 0;
 }
 
 /* Metrics, evaluation and checkpoints of the step just made. *saved: last.ckpt holds it. */
@@ -148,9 +114,9 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
     const TrainConfig *train = &t->config.train;
     uint64_t step = t->state.step;
     bool ends = budget_spent(&t->budget, &t->state);
-    bool evaluates = t->valid && (ends || is_due(step, train->eval_every));
+    bool evaluates = t->valid && (ends || training_is_due(step, train->eval_every));
     *saved = false;
-    if (ends || evaluates || is_due(step, train->log_every)) {
+    if (ends || evaluates || training_is_due(step, train->log_every)) {
         Metrics line = metrics_line(t, s);
         log_line(t, &line, ends || evaluates);
         t->state.window_loss = 0;
@@ -160,18 +126,17 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
         if (evaluates && !evaluate(t, &line, err)) return false;
         if (!run_log_write(&t->log, &line, err)) return false;
     }
-    bool keeps = is_due(step, t->config.checkpoint.every);
+    bool keeps = training_is_due(step, t->config.checkpoint.every);
     if (!ends && !evaluates && !keeps) return true;
     *saved = true;
     return trainer_save_last(t, err) && (!keeps || trainer_keep_step(t, err));
 }
 
 static bool fail_signal(const Trainer *t, int number, Err *err) {
-    const char *name = number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
     return err_set(err, ERR_SIGNAL,
                    "stopped by %s after step %" PRIu64
                    "; saved in %s/last.ckpt, continue with --resume",
-                   name, t->state.step, t->config.run_dir);
+                   training_signal_name(number), t->state.step, t->config.run_dir);
 }
 
 static void show_progress(const Trainer *t, Progress *progress, double share_before,
@@ -188,14 +153,14 @@ static bool run_steps(Trainer *t, Err *err) {
     StopSignal signals;
     stop_signal_install(&signals);
     bool ok = true;
-    t->started_s = trainer_now_s() - t->state.elapsed_s;
+    t->started_s = training_now_s() - t->state.elapsed_s;
     while (ok && !budget_spent(&t->budget, &t->state)) {
         StepStats s;
         bool saved = false;
-        double begin = trainer_now_s();
+        double begin = training_now_s();
         ok = trainer_step(t, &s, err);
         if (!ok) break;
-        double end = trainer_now_s();
+        double end = training_now_s();
         t->window_s += end - begin;
         t->window_tokens += s.tokens;
         t->state.elapsed_s = end - t->started_s;
@@ -232,7 +197,8 @@ static void log_summary(const Trainer *t) {
 
 bool trainer_pretrain(const Config *config, ResumeMode resume, Err *err) {
     Trainer trainer;
-    if (!trainer_create(&trainer, config, resume, err)) return false;
+    if (!config_check_no_task(config, err) || !trainer_create(&trainer, config, resume, err))
+        return false;
     bool ok = run_steps(&trainer, err);
     if (ok) log_summary(&trainer);
     trainer_destroy(&trainer);

@@ -3,7 +3,6 @@
 #define TRAINER_INTERNAL_H
 
 #include "activations.h"
-#include "arena.h"
 #include "batcher.h"
 #include "budget.h"
 #include "checkpoint.h"
@@ -14,6 +13,7 @@
 #include "prepare.h"
 #include "run_log.h"
 #include "tokenizer.h"
+#include "train_blocks.h"
 #include "trainer.h"
 
 typedef struct Trainer {
@@ -25,20 +25,18 @@ typedef struct Trainer {
     Budget budget;
 
     ParamTable table;
-    Arena blocks; /* weights, gradients, moments: table.block_reals reals each */
-    Params weights, grads;
-    real *adam_m, *adam_v; /* adam_v NULL for SGD */
-    Activations acts;      /* for micro_batch sequences of n tokens; evaluation borrows it */
+    TrainBlocks blocks;
+    Activations acts; /* for micro_batch sequences of n tokens; evaluation borrows it */
     Batch batch;
     size_t micro_batch;
 
     TrainState state;
     RunLog log;
     int run_dir_lock; /* -1: none */
-    double started_s;       /* monotonic clock minus earlier training time */
-    double window_s;        /* seconds and tokens of the updates since the last metrics line */
+    double started_s; /* monotonic clock minus earlier training time */
+    double window_s;  /* seconds and tokens of the updates since the last metrics line */
     uint64_t window_tokens;
-    double logged_s;        /* when the last metrics line went to the log */
+    double logged_s; /* when the last metrics line went to the log */
 } Trainer;
 
 /* What one update was. */
@@ -54,7 +52,7 @@ typedef struct StepStats {
 bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *err);
 void trainer_destroy(Trainer *trainer);
 
-/* Gradients of the loss of samples first..first+count-1 into trainer->grads (overwritten); masked:
+/* Gradients of the loss of samples first..first+count-1 into trainer->blocks.grads (overwritten); masked:
  * their masked tokens. Returns the loss summed over them. */
 double trainer_gradients(Trainer *trainer, uint64_t first, size_t count, size_t masked);
 
@@ -70,7 +68,5 @@ bool trainer_keep_step(Trainer *trainer, Err *err);
 /* Error that names the first difference between the run's stored configuration and the given one
  * that training cannot go on with. */
 bool resume_check_config(const Config *stored, const Config *given, Err *err);
-
-double trainer_now_s(void); /* monotonic clock */
 
 #endif

@@ -1,56 +1,31 @@
 /* Everything before step 0, and the saves. */
-#define _DEFAULT_SOURCE /* flock */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io.h"
 #include "optimizer.h"
 #include "threads.h"
 #include "trainer_internal.h"
+#include "training.h"
 
-enum { PATH_SIZE = 4096 };
+enum { PATH_SIZE = TRAINING_PATH_SIZE };
 
 static const double MIB = 1 << 20;
 
-double trainer_now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static bool run_path(char *out, const Trainer *t, const char *name, Err *err) {
-    int length = snprintf(out, PATH_SIZE, "%s/%s", t->config.run_dir, name);
-    if (length > 0 && length < PATH_SIZE) return true;
-    return err_set(err, ERR_CONFIG, "run: the path is longer than %d bytes", PATH_SIZE - 64);
+    return training_path(out, t->config.run_dir, name, err);
 }
 
 /* ---- run folder */
 
-/* Two runs in one folder would mix their files. The lock goes with the process, however it ends. */
-static bool lock_run_dir(Trainer *t, Err *err) {
-    t->run_dir_lock = open(t->config.run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->run_dir_lock >= 0 && flock(t->run_dir_lock, LOCK_EX | LOCK_NB) != 0 &&
-        errno == EWOULDBLOCK) {
-        return err_set(
-            err, ERR_FAILED,
-            "%s: another process is training in this folder; wait for it, or give another `run`",
-            t->config.run_dir);
-    }
-    return true; /* file systems without locks do without */
-}
-
 static bool open_run_dir(Trainer *t, ResumeMode resume, Err *err) {
     char path[PATH_SIZE];
     if (!run_path(path, t, "log.txt", err) || !io_make_dirs(t->config.run_dir, err)) return false;
-    if (!lock_run_dir(t, err)) return false;
+    if (!training_lock(&t->run_dir_lock, t->config.run_dir, err)) return false;
     if (resume == RESUME_NEVER && checkpoint_any(t->config.run_dir)) {
         return err_set(err, ERR_CONFIG,
                        "%s: holds checkpoints of an earlier run; continue it with --resume, or "
@@ -59,32 +34,6 @@ static bool open_run_dir(Trainer *t, ResumeMode resume, Err *err) {
     }
     io_remove_stale_temps(t->config.run_dir);
     return log_open(path, err);
-}
-
-static bool log_config(const Trainer *t, Err *err) {
-    char path[PATH_SIZE];
-    char *yaml = config_to_yaml(&t->config);
-    bool ok =
-        yaml ? run_path(path, t, "config.yaml", err) && io_write_file(path, yaml, strlen(yaml), err)
-             : err_set(err, ERR_FAILED, "no memory for the configuration");
-    for (char *line = yaml; ok && line && *line;) {
-        size_t length = strcspn(line, "\n");
-        log_info("  %.*s", (int)length, line);
-        line += length + (line[length] == '\n');
-    }
-    free(yaml);
-    return ok;
-}
-
-static bool start_threads(const TrainConfig *train, Err *err) {
-    char text[256];
-    threads_set(train->threads);
-    if (!threads_self_test(err)) return false;
-    threads_describe(text, sizeof text);
-    log_info("%s", text);
-    const char *warning = threads_warning();
-    if (warning) log_warn("%s", warning);
-    return true;
 }
 
 /* ---- data */
@@ -166,18 +115,6 @@ static size_t most_sequences(const Trainer *t) {
     return t->micro_batch * batch_pieces(t->config.model.n, t->config.schedule.length_start);
 }
 
-/* Bytes the system can still give without swapping; 0 where it does not tell. */
-static size_t memory_available(void) {
-    size_t kib = 0;
-    char line[256];
-    FILE *file = fopen("/proc/meminfo", "r");
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1) break;
-    }
-    if (file) fclose(file);
-    return kib * 1024;
-}
-
 static bool check_memory(const Trainer *t, size_t moments, Err *err) {
     size_t block = 0, activations = 0,
            batch = t->micro_batch * t->config.model.n * BATCH_TOKEN_BYTES;
@@ -189,7 +126,7 @@ static bool check_memory(const Trainer *t, size_t moments, Err *err) {
     }
     double b = (double)block,
            total = b * (double)(2 + moments) + (double)activations + (double)batch;
-    double available = (double)memory_available();
+    double available = (double)training_memory_available();
     log_info("memory: parameters %.1f MiB, gradients %.1f, moments %.1f, activations %.1f, batch "
              "%.1f; %.1f MiB of %.1f available",
              b / MIB, b / MIB, b * (double)moments / MIB, (double)activations / MIB,
@@ -205,21 +142,11 @@ static bool check_memory(const Trainer *t, size_t moments, Err *err) {
 static bool allocate(Trainer *t, Err *err) {
     const ModelConfig *model = &t->config.model;
     const TrainConfig *train = &t->config.train;
-    size_t moments = optimizer_moments(&t->config.optimizer), block = t->table.block_reals;
     t->micro_batch =
         train->micro_batch && train->micro_batch < train->batch ? train->micro_batch : train->batch;
-    if (!check_memory(t, moments, err)) return false;
-
-    Arena counting = {0};
-    for (size_t i = 0; i < 2 + moments; i++) arena_take(&counting, block, sizeof(real));
-    if (counting.overflow) return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!arena_create(&t->blocks, counting.used, err))
-        return err_context(err, "parameters, gradients and moments");
-    params_view(&t->weights, &t->table, model, arena_take(&t->blocks, block, sizeof(real)));
-    params_view(&t->grads, &t->table, model, arena_take(&t->blocks, block, sizeof(real)));
-    t->adam_m = arena_take(&t->blocks, block, sizeof(real));
-    t->adam_v = moments > 1 ? arena_take(&t->blocks, block, sizeof(real)) : NULL;
-    return activations_create(&t->acts, model, most_sequences(t), t->micro_batch * model->n,
+    return check_memory(t, optimizer_moments(&t->config.optimizer), err) &&
+           train_blocks_create(&t->blocks, &t->table, model, &t->config.optimizer, err) &&
+           activations_create(&t->acts, model, most_sequences(t), t->micro_batch * model->n,
                               ACTS_TRAINING, err) &&
            batch_create(&t->batch, t->micro_batch, model->n, err);
 }
@@ -239,7 +166,7 @@ static bool check_hash(const char *what, const char *path, uint64_t stored, uint
 /* Takes over the checkpoint, or starts at step 0. */
 static bool load_or_init(Trainer *t, const Checkpoint *from, Err *err) {
     if (!from) {
-        params_init(t->weights.block, &t->table, t->config.train.seed);
+        params_init(t->blocks.weights.block, &t->table, t->config.train.seed);
         t->state = (TrainState){.best_valid_loss = INFINITY,
                                 .data_hash = t->manifest.data_hash,
                                 .dataset_sequences = dataset_sequences(t->train)};
@@ -260,7 +187,7 @@ static bool load_or_init(Trainer *t, const Checkpoint *from, Err *err) {
                        from->state.dataset_sequences);
     }
     t->state = from->state;
-    return checkpoint_read(from, t->weights.block, t->adam_m, t->adam_v, err);
+    return checkpoint_read(from, t->blocks.weights.block, t->blocks.adam_m, t->blocks.adam_v, err);
 }
 
 static bool open_metrics(Trainer *t, Err *err) {
@@ -305,7 +232,7 @@ static void log_model(const Trainer *t) {
 bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *err) {
     Checkpoint from = {0};
     *out = (Trainer){.config = *config, .log = RUN_LOG_CLOSED, .run_dir_lock = -1};
-    bool ok = open_run_dir(out, resume, err) && start_threads(&config->train, err) &&
+    bool ok = open_run_dir(out, resume, err) && training_start_threads(&config->train, err) &&
               open_checkpoint(&from, out, resume, err) && open_data(out, err) &&
               param_table_create(&out->table, &out->config.model, err);
     if (ok) {
@@ -313,7 +240,7 @@ bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *
         log_data(out);
     }
     ok = ok && allocate(out, err) && load_or_init(out, from.map.data ? &from : NULL, err) &&
-         log_config(out, err) && open_metrics(out, err);
+         training_write_config(&out->config, out->config.run_dir, err) && open_metrics(out, err);
     checkpoint_close(&from);
     if (!ok) trainer_destroy(out);
     return ok;
@@ -323,7 +250,7 @@ void trainer_destroy(Trainer *t) {
     run_log_close(&t->log);
     batch_destroy(&t->batch);
     activations_destroy(&t->acts);
-    arena_destroy(&t->blocks);
+    train_blocks_destroy(&t->blocks);
     param_table_destroy(&t->table);
     if (t->train) dataset_close(t->train);
     if (t->valid) dataset_close(t->valid);
@@ -341,14 +268,14 @@ static CheckpointContent content_of(const Trainer *t, const char *kind) {
                                .config = &t->config,
                                .state = &t->state,
                                .table = &t->table,
-                               .weights = t->weights.block,
+                               .weights = t->blocks.weights.block,
                                .tokenizer = tokenizer_bytes(t->tokenizer)};
 }
 
 static bool save_full(const Trainer *t, const char *path, Err *err) {
     CheckpointContent content = content_of(t, "pretrain");
-    content.adam_m = t->adam_m;
-    content.adam_v = t->adam_v;
+    content.adam_m = t->blocks.adam_m;
+    content.adam_v = t->blocks.adam_v;
     return checkpoint_save(path, &content, err);
 }
 

@@ -1,0 +1,66 @@
+#include "train_blocks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "elementwise.h"
+#include "optimizer.h"
+
+bool train_blocks_create(TrainBlocks *out, const ParamTable *table, const ModelConfig *model,
+                         const OptimizerConfig *optimizer, Err *err) {
+    size_t moments = optimizer_moments(optimizer), block = table->block_reals;
+    *out = (TrainBlocks){.table = table};
+    Arena counting = {0};
+    for (size_t i = 0; i < 2 + moments; i++) arena_take(&counting, block, sizeof(real));
+    if (counting.overflow) return err_set(err, ERR_CONFIG, "model: its size overflows");
+    if (!arena_create(&out->arena, counting.used, err))
+        return err_context(err, "parameters, gradients and moments");
+    params_view(&out->weights, table, model, arena_take(&out->arena, block, sizeof(real)));
+    params_view(&out->grads, table, model, arena_take(&out->arena, block, sizeof(real)));
+    out->adam_m = arena_take(&out->arena, block, sizeof(real));
+    out->adam_v = moments > 1 ? arena_take(&out->arena, block, sizeof(real)) : NULL;
+    return true;
+}
+
+void train_blocks_destroy(TrainBlocks *blocks) {
+    arena_destroy(&blocks->arena);
+    *blocks = (TrainBlocks){0};
+}
+
+/* First tensor of a block with a value that is not finite; NULL if there is none. */
+static const char *first_nonfinite(const real *block, const ParamTable *table) {
+    for (size_t i = 0; i < table->count; i++) {
+        const Tensor *t = &table->items[i];
+        if (vec_first_nonfinite(block + t->offset, t->count) < t->count) return t->name;
+    }
+    return NULL;
+}
+
+bool train_blocks_fail_nonfinite(const TrainBlocks *blocks, uint64_t step, double loss,
+                                 double grad_norm, double lr, Err *err) {
+    char where[96] = "no weight or gradient, but what is computed from them";
+    const char *name = first_nonfinite(blocks->weights.block, blocks->table);
+    if (name) {
+        snprintf(where, sizeof where, "weight of %s", name);
+    } else {
+        name = first_nonfinite(blocks->grads.block, blocks->table);
+        if (name) snprintf(where, sizeof where, "gradient of %s", name);
+    }
+    return err_set(err, ERR_NONFINITE,
+                   "step %" PRIu64
+                   ": loss %g, gradient norm %g at learning rate %g; first tensor that is not "
+                   "finite: %s. The checkpoints saved before are untouched; lower optimizer.lr, or "
+                   "set optimizer.clip",
+                   step, loss, grad_norm, lr, where);
+}
+
+bool train_blocks_update(TrainBlocks *blocks, double *grad_norm, const OptimizerConfig *optimizer,
+                         double loss, double lr, uint64_t step, Err *err) {
+    double norm = *grad_norm = optimizer_grad_norm(blocks->grads.block, blocks->table);
+    if (!isfinite(loss) || !isfinite(norm))
+        return train_blocks_fail_nonfinite(blocks, step, loss, norm, lr, err);
+    optimizer_step(blocks->weights.block, blocks->adam_m, blocks->adam_v, blocks->grads.block,
+                   blocks->table, optimizer, lr, optimizer_clip_scale(norm, optimizer->clip), step);
+    return true;
+}

@@ -1,0 +1,85 @@
+#define _DEFAULT_SOURCE /* flock */
+#include "training.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io.h"
+#include "log.h"
+#include "threads.h"
+
+double training_now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool training_is_due(uint64_t step, size_t every) {
+    return every > 0 && step % every == 0;
+}
+
+const char *training_signal_name(int number) {
+    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
+}
+
+bool training_path(char *out, const char *run_dir, const char *name, Err *err) {
+    int length = snprintf(out, TRAINING_PATH_SIZE, "%s/%s", run_dir, name);
+    if (length > 0 && length < TRAINING_PATH_SIZE) return true;
+    return err_set(err, ERR_CONFIG, "run: the path is longer than %d bytes",
+                   TRAINING_PATH_SIZE - 64);
+}
+
+bool training_lock(int *lock, const char *run_dir, Err *err) {
+    *lock = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return err_set(
+            err, ERR_FAILED,
+            "%s: another process is training in this folder; wait for it, or give another `run`",
+            run_dir);
+    }
+    return true; /* file systems without locks do without */
+}
+
+bool training_write_config(const Config *config, const char *run_dir, Err *err) {
+    char path[TRAINING_PATH_SIZE];
+    char *yaml = config_to_yaml(config);
+    bool ok = yaml ? training_path(path, run_dir, "config.yaml", err) &&
+                         io_write_file(path, yaml, strlen(yaml), err)
+                   : err_set(err, ERR_FAILED, "no memory for the configuration");
+    for (char *line = yaml; ok && line && *line;) {
+        size_t length = strcspn(line, "\n");
+        log_info("  %.*s", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    free(yaml);
+    return ok;
+}
+
+bool training_start_threads(const TrainConfig *train, Err *err) {
+    char text[256];
+    threads_set(train->threads);
+    if (!threads_self_test(err)) return false;
+    threads_describe(text, sizeof text);
+    log_info("%s", text);
+    const char *warning = threads_warning();
+    if (warning) log_warn("%s", warning);
+    return true;
+}
+
+size_t training_memory_available(void) {
+    size_t kib = 0;
+    char line[256];
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1) break;
+    }
+    if (file) fclose(file);
+    return kib * 1024;
+}

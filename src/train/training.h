@@ -1,0 +1,37 @@
+/* What pretraining and fine-tuning do alike around their steps: the run folder, threads, time. */
+#ifndef TRAINING_H
+#define TRAINING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "err.h"
+
+enum { TRAINING_PATH_SIZE = 4096 };
+
+double training_now_s(void); /* monotonic clock */
+
+/* True after steps every, 2 * every, ...; never for 0. */
+bool training_is_due(uint64_t step, size_t every);
+
+const char *training_signal_name(int number);
+
+/* "run_dir/name" into out (TRAINING_PATH_SIZE bytes); ERR_CONFIG if it does not fit. */
+bool training_path(char *out, const char *run_dir, const char *name, Err *err);
+
+/* Two runs in one folder would mix their files: fails where another process holds the lock.  *lock:
+ * a descriptor to close in the end, or -1.  The lock goes with the process, however it ends. */
+bool training_lock(int *lock, const char *run_dir, Err *err);
+
+/* Writes run_dir/config.yaml and logs it. */
+bool training_write_config(const Config *config, const char *run_dir, Err *err);
+
+/* Sets the thread count, tests the libraries, logs what they are. */
+bool training_start_threads(const TrainConfig *train, Err *err);
+
+/* Bytes the system can still give without swapping; 0 where it does not tell. */
+size_t training_memory_available(void);
+
+#endif
