@@ -22,10 +22,12 @@ typedef struct TaskData {
     size_t longest;  /* tokens of the longest sequence, after cutting */
 } TaskData;
 
-/* Encodes every row on all threads.  Over-long inputs: a pair loses tokens from the end of whichever text is
- * longer at the moment; a single text keeps its head, its tail, or (both) as much of either end,
- * by config->truncate.  config->letters CASE_LOWER folds ASCII letters first.  An n too small for the special tokens is an
- * error. */
+/* Encodes every row, on all threads; the result does not depend on their number.  Over-long inputs:
+ * a pair loses tokens from the end of whichever text is longer at the moment (of equal ones, from
+ * the second), so the shorter text stays whole where that is possible; a single text keeps its
+ * head, its tail, or (both) half of the room from either end, an odd token from the head, by
+ * config->truncate.  config->letters CASE_LOWER folds ASCII letters first.  An n without room for a
+ * token of each text is an error (ERR_CONFIG).  A text without tokens gives `<s> </s>`. */
 bool task_data_encode(TaskData *out, const TaskFile *file, const FinetuneConfig *config,
                       const Tokenizer *tokenizer, size_t n, Err *err);
 void task_data_free(TaskData *data); /* accepts a zeroed TaskData */
@@ -34,18 +36,19 @@ static inline size_t task_data_length(const TaskData *data, size_t row) {
     return data->start[row + 1] - data->start[row];
 }
 
-/* Fills batch with the given rows, nothing masked; batch->classes where labelled (else 0);
- * seq_key = rng_key(seed, RNG_DROPOUT-like purpose, epoch, row) so that it does not depend on the place in the batch. */
+/* Fills batch with the given rows, nothing masked; batch->classes is 0 where there is no label.  A
+ * sequence's key is rng_key(seed, RNG_DROPOUT, epoch, row), so it does not depend on the place in
+ * the batch.  The batch has room for the sequences and their tokens (batch_create). */
 void task_batch_fill(Batch *batch, const TaskData *data, const size_t *rows, size_t count,
                      uint64_t seed, uint64_t epoch);
 
-/* How many of rows[0..count) (already sorted by length, longest first) fit `max_tokens` tokens and `max_sequences`;
- * at least 1. */
+/* How many of rows[0..count), count > 0, make a batch: the first ones, up to max_sequences and
+ * together at most max_tokens, but at least 1. */
 size_t task_batch_fit(const TaskData *data, const size_t *rows, size_t count, size_t max_sequences,
                       size_t max_tokens);
 
-/* Sorts rows by length, longest first, equal lengths by row: neighbours in a batch are then alike, so threads
- * get equal work. */
+/* Sorts rows by length, longest first, equal lengths by row: neighbours in a batch are then alike,
+ * so threads get equal work. */
 void task_rows_sort(size_t *rows, size_t count, const TaskData *data);
 
 #endif
