@@ -117,10 +117,16 @@ void checkpoint_close(Checkpoint *checkpoint); /* accepts a zeroed Checkpoint */
 bool checkpoint_open_bytes(Checkpoint *out, const unsigned char *data, size_t size,
                            const char *name, Err *err);
 
-/* Copies weights (and moments where the pointers are not NULL) into blocks laid out by
- * checkpoint->table.  The whole file is verified, also what is not copied. */
-bool checkpoint_read(const Checkpoint *checkpoint, real *weights, real *adam_m, real *adam_v,
-                     Err *err);
+/* A token id is a row of the embedding: fails unless a tokenizer of so many pieces gives each a row
+ * and none is left over.  Opening does not look into the tokenizer; whoever loads one to use it with
+ * the weights asks this first. */
+bool checkpoint_check_vocab(const Checkpoint *checkpoint, size_t pieces, Err *err);
+
+/* Copies weights (and moments where the pointers are not NULL) into blocks laid out by `table`, the
+ * checkpoint's own or an equal one; another is an error.  The whole file is verified, also what is
+ * not copied. */
+bool checkpoint_read(const Checkpoint *checkpoint, const ParamTable *table, real *weights,
+                     real *adam_m, real *adam_v, Err *err);
 
 /* Start of a fine-tuning: copies the encoder, that is all tensors but those of the heads, into a
  * block laid out by `table`; the tensors of table's head stay as they are.  The whole file

@@ -10,13 +10,13 @@ static const char YAML[] = "model: {n: 24, k: [6, 5], layers: 2, width: 12, head
                            "data: {train: nothing.txt}\n"
                            "optimizer: {lr: 3e-4}\n";
 
-static void save(const char *path, const Tokenizer *tokenizer) {
+static void save(const char *path, const Tokenizer *tokenizer, size_t vocab) {
     Config config;
     ParamTable table;
     Arena arena, counting = {0};
     Err err = {0};
     REQUIRE(config_from_yaml(&config, YAML, "fixture", &err));
-    config_set_vocab(&config, tokenizer_vocab_size(tokenizer));
+    config_set_vocab(&config, vocab ? vocab : tokenizer_vocab_size(tokenizer));
     REQUIRE(param_table_create(&table, &config.model, &err));
     arena_take(&counting, table.block_reals, sizeof(real));
     REQUIRE(arena_create(&arena, counting.used, &err));
@@ -43,16 +43,21 @@ static void save(const char *path, const Tokenizer *tokenizer) {
     config_free(&config);
 }
 
-void lab_fixture_model(LoadedModel *out) {
+void lab_fixture_save(size_t vocab) {
     Config config;
     Tokenizer *tokenizer;
     Err err = {0};
     data_fixture_config(&config);
     data_fixture_train(&config);
     REQUIRE(tokenizer_load(&tokenizer, config.tokenizer.model, &err));
-    save(test_temp_path("model.ckpt"), tokenizer);
+    save(test_temp_path("model.ckpt"), tokenizer, vocab);
     tokenizer_destroy(tokenizer);
     data_fixture_free(&config);
+}
+
+void lab_fixture_model(LoadedModel *out) {
+    Err err = {0};
+    lab_fixture_save(0);
     if (!loaded_model_open(out, test_temp_path("model.ckpt"), &err)) {
         test_fail(__FILE__, __LINE__, "%s", err.msg);
         test_end();

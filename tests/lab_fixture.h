@@ -10,4 +10,7 @@
  * test on failure; free with loaded_model_close. */
 void lab_fixture_model(LoadedModel *out);
 
+/* Only the file, with rows of the embedding for `vocab` pieces (0: as the tokenizer has). */
+void lab_fixture_save(size_t vocab);
+
 #endif

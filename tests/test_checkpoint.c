@@ -53,7 +53,7 @@ static void test_round_trip(void) {
           !memcmp(c.tokenizer.data, "stands for a sentencepiece model", 32));
     CHECK(c.tokenizer_hash == io_hash("stands for a sentencepiece model", 32));
     real *w = zero_block(&c.table), *m = zero_block(&c.table), *v = zero_block(&c.table);
-    CHECK(checkpoint_verify(&c, &err) && checkpoint_read(&c, w, m, v, &err));
+    CHECK(checkpoint_verify(&c, &err) && checkpoint_read(&c, &c.table, w, m, v, &err));
     check_block(w, &c.table, 0);
     check_block(m, &c.table, 1);
     check_block(v, &c.table, 2);
@@ -88,10 +88,15 @@ static void test_weights_only(void) {
     REQUIRE(checkpoint_open(&c, test_temp_path("a.ckpt"), &err));
     CHECK_INT(c.moments, 0);
     real *w = zero_block(&c.table), *m = zero_block(&c.table);
-    CHECK(checkpoint_read(&c, w, NULL, NULL, &err));
+    CHECK(checkpoint_read(&c, &c.table, w, NULL, NULL, &err));
     check_block(w, &c.table, 0);
-    CHECK(!checkpoint_read(&c, w, m, NULL, &err));
+    CHECK(!checkpoint_read(&c, &c.table, w, m, NULL, &err));
     CHECK_STR_CONTAINS(err.msg, "training cannot go on from it");
+    ParamTable other = c.table; /* blocks laid out otherwise are refused */
+    other.block_reals -= 16;
+    CHECK(!checkpoint_read(&c, &other, w, NULL, NULL, &err));
+    CHECK_INT(err.code, ERR_FAILED);
+    CHECK_STR_CONTAINS(err.msg, "another model's");
     free(w), free(m);
     checkpoint_close(&c);
     checkpoint_fixture_destroy(&f);
@@ -109,7 +114,7 @@ static void test_golden_v1(void) {
     CHECK_INT(c.config.model.ffn, 6);
     CHECK(c.config.model.norm == NORM_PRE);
     real *w = zero_block(&c.table), *m = zero_block(&c.table), *v = zero_block(&c.table);
-    CHECK_MSG(checkpoint_read(&c, w, m, v, &err), "%s", err.msg);
+    CHECK_MSG(checkpoint_read(&c, &c.table, w, m, v, &err), "%s", err.msg);
     check_block(w, &c.table, 0);
     check_block(m, &c.table, 1);
     check_block(v, &c.table, 2);
@@ -169,7 +174,7 @@ static void test_flipped_byte_is_noticed(void) {
         file.data[i] ^= 0x80;
         CHECK_MSG(!checkpoint_verify(&c, &err), "byte %zu of %zu: flip not noticed by verify", i,
                   file.size);
-        CHECK_MSG(!checkpoint_read(&c, w, NULL, NULL, &err),
+        CHECK_MSG(!checkpoint_read(&c, &c.table, w, NULL, NULL, &err),
                   "byte %zu of %zu: flip not noticed by read", i, file.size);
         file.data[i] ^= 0x80;
     }

@@ -21,9 +21,9 @@ static MlmScore evaluate(const char *checkpoint_path, const char *run, const cha
     run_config(&config, run, OVERRIDES("train.batch=40", micro_batch));
     if (!CHECK_MSG(trainer_create(&t, &config, RESUME_NEVER, &err), "%s", err.msg)) test_end();
     REQUIRE(checkpoint_open(&checkpoint, checkpoint_path, &err));
-    REQUIRE(checkpoint_read(&checkpoint, t.weights.block, NULL, NULL, &err));
+    REQUIRE(checkpoint_read(&checkpoint, &t.table, t.blocks.weights.block, NULL, NULL, &err));
     t.acts.mode = ACTS_INFERENCE;
-    evaluation_mlm(&score, &t.acts, &t.batch, &t.weights, &t.config.model, t.valid, &t.plan,
+    evaluation_mlm(&score, &t.acts, &t.batch, &t.blocks.weights, &t.config.model, t.valid, &t.plan,
                    sequences);
     size_t all = dataset_sequences(t.valid), tokens = 0; /* of the evenly spread sequences */
     for (size_t i = 0; i < score.sequences; i++)

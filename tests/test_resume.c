@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "checkpoint.h"
 #include "harness.h"
 #include "trainer_fixture.h"
 
@@ -163,6 +164,43 @@ static void test_resume_refuses_changes(void) {
     io_bytes_free(&after);
 }
 
+/* Writes a file again as that of a model of `more` pieces more, its checksums right; same
+ * tokenizer. */
+static void forge_vocab(const char *path, size_t more) {
+    Err err = {0};
+    Checkpoint c;
+    ParamTable table;
+    char forged[1100];
+    REQUIRE(checkpoint_open(&c, path, &err));
+    Config config = c.config;
+    config.model.vocab += more;
+    REQUIRE(param_table_create(&table, &config.model, &err));
+    real *zero = calloc(table.block_reals, sizeof *zero);
+    REQUIRE(zero);
+    CheckpointContent content = {.kind = c.kind,
+                                 .config = &config,
+                                 .state = &c.state,
+                                 .table = &table,
+                                 .weights = zero,
+                                 .adam_m = zero,
+                                 .adam_v = zero,
+                                 .tokenizer = c.tokenizer};
+    snprintf(forged, sizeof forged, "%s.forged", path);
+    REQUIRE(checkpoint_save(forged, &content, &err) && rename(forged, path) == 0);
+    free(zero);
+    param_table_destroy(&table);
+    checkpoint_close(&c);
+}
+
+/* Its tensors would not fit the blocks of the run. */
+static void test_resume_refuses_other_vocabulary(void) {
+    corpus_write(LINES);
+    check_code(run_pretrain("run", RESUME_NEVER, OVERRIDES("train.steps=2")), 0, NULL);
+    forge_vocab(run_path("run", "last.ckpt"), 4000);
+    check_code(run_pretrain("run", RESUME_AUTO, OVERRIDES("train.steps=2")), 1,
+               "header says 4360 pieces, its tokenizer has 360");
+}
+
 /* What changes neither result nor course may change. */
 static void test_resume_accepts_harmless_changes(void) {
     corpus_write(LINES);
@@ -194,6 +232,7 @@ const Test tests_resume[] = {
     {"other_budgets_resume", test_other_budgets_resume, TEST_FLOAT},
     {"damaged_checkpoints", test_damaged_checkpoints, TEST_FLOAT},
     {"resume_refuses_changes", test_resume_refuses_changes, TEST_FLOAT},
+    {"resume_refuses_other_vocabulary", test_resume_refuses_other_vocabulary, TEST_FLOAT},
     {"resume_accepts_harmless_changes", test_resume_accepts_harmless_changes, TEST_FLOAT},
     {"one_process_a_folder", test_one_process_a_folder, TEST_FLOAT},
     {0},

@@ -15,9 +15,10 @@ bool loaded_model_open(LoadedModel *out, const char *path, Err *err) {
     real *weights = NULL;
     bool ok = checkpoint_open(checkpoint, path, err) &&
               create_block(&weights, &out->arena, &checkpoint->table, err) &&
-              checkpoint_read(checkpoint, weights, NULL, NULL, err) &&
+              checkpoint_read(checkpoint, &checkpoint->table, weights, NULL, NULL, err) &&
               tokenizer_load_bytes(&out->tokenizer, checkpoint->tokenizer.data,
-                                   checkpoint->tokenizer.size, path, err);
+                                   checkpoint->tokenizer.size, path, err) &&
+              checkpoint_check_vocab(checkpoint, tokenizer_vocab_size(out->tokenizer), err);
     if (ok) params_view(&out->params, &checkpoint->table, &checkpoint->config.model, weights);
     if (!ok) loaded_model_close(out);
     return ok;

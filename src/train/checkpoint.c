@@ -218,7 +218,26 @@ static bool read_blocks(const Checkpoint *c, real *const blocks[3], Err *err) {
     return true;
 }
 
-bool checkpoint_read(const Checkpoint *c, real *weights, real *adam_m, real *adam_v, Err *err) {
+bool checkpoint_check_vocab(const Checkpoint *c, size_t pieces, Err *err) {
+    size_t vocab = c->config.model.vocab;
+    if (pieces == vocab) return true;
+    return err_set(err, ERR_FAILED,
+                   "%s: its header says %zu pieces, its tokenizer has %zu: weights and tokenizer "
+                   "are not of one model; use a file that linformer wrote",
+                   c->path, vocab, pieces);
+}
+
+/* The blocks of the caller are laid out as the file's. */
+static bool check_layout(const Checkpoint *c, const ParamTable *table, Err *err) {
+    if (table->block_reals == c->table.block_reals && table->count == c->table.count) return true;
+    return err_set(err, ERR_FAILED,
+                   "%s: %zu parameters in %zu tensors, the model has %zu in %zu: another model's",
+                   c->path, c->table.parameters, c->table.count, table->parameters, table->count);
+}
+
+bool checkpoint_read(const Checkpoint *c, const ParamTable *table, real *weights, real *adam_m,
+                     real *adam_v, Err *err) {
+    if (!check_layout(c, table, err)) return false;
     if ((adam_m && c->moments < 1) || (adam_v && c->moments < 2)) {
         return err_set(err, ERR_FAILED,
                        "%s: kind \"%s\" with %zu moment blocks: training cannot go on from it; use "

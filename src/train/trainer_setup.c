@@ -174,7 +174,8 @@ static bool load_or_init(Trainer *t, const Checkpoint *from, Err *err) {
     }
     const Config *config = &t->config;
     if (!check_hash("tokenizer", config->tokenizer.model, from->tokenizer_hash,
-                    tokenizer_hash(t->tokenizer), err))
+                    tokenizer_hash(t->tokenizer), err) ||
+        !checkpoint_check_vocab(from, config->model.vocab, err))
         return false;
     if (!check_hash("text", config->data.tokens, from->state.data_hash, t->manifest.data_hash, err))
         return false;
@@ -187,7 +188,8 @@ static bool load_or_init(Trainer *t, const Checkpoint *from, Err *err) {
                        from->state.dataset_sequences);
     }
     t->state = from->state;
-    return checkpoint_read(from, t->blocks.weights.block, t->blocks.adam_m, t->blocks.adam_v, err);
+    return checkpoint_read(from, &t->table, t->blocks.weights.block, t->blocks.adam_m,
+                           t->blocks.adam_v, err);
 }
 
 static bool open_metrics(Trainer *t, Err *err) {

@@ -26,7 +26,8 @@ static void save_and_reload(const Checkpoint *c) {
     char path[64];
     real *blocks[3] = {block_create(c), c->moments > 0 ? block_create(c) : NULL,
                        c->moments > 1 ? block_create(c) : NULL};
-    must(checkpoint_read(c, blocks[0], blocks[1], blocks[2], &err), "what verifies can be read");
+    must(checkpoint_read(c, &c->table, blocks[0], blocks[1], blocks[2], &err),
+         "what verifies can be read");
     CheckpointContent content = {.kind = c->kind,
                                  .config = &c->config,
                                  .state = &c->state,

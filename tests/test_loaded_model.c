@@ -1,0 +1,33 @@
+#include "loaded_model.h"
+
+#include <stdio.h>
+
+#include "harness.h"
+#include "lab_fixture.h"
+
+/* Every checksum is right and tensors are as the header says, but ids of the tokenizer would lie
+ * beyond the embedding, or rows of it beyond the tokenizer. */
+static void test_other_vocabulary(void) {
+    LoadedModel model;
+    lab_fixture_model(&model);
+    size_t pieces = tokenizer_vocab_size(model.tokenizer);
+    CHECK_INT(model.checkpoint.config.model.vocab, pieces);
+    loaded_model_close(&model);
+    const size_t others[] = {pieces - 1, pieces + 1, 6};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        Err err = {0};
+        char wanted[80];
+        lab_fixture_save(others[i]);
+        snprintf(wanted, sizeof wanted, "header says %zu pieces, its tokenizer has %zu", others[i],
+                 pieces);
+        if (!CHECK(!loaded_model_open(&model, test_temp_path("model.ckpt"), &err))) test_end();
+        CHECK_INT(err.code, ERR_FAILED);
+        CHECK_STR_CONTAINS(err.msg, wanted);
+        CHECK_STR_CONTAINS(err.msg, "model.ckpt");
+    }
+}
+
+const Test tests_loaded_model[] = {
+    {"other_vocabulary", test_other_vocabulary, TEST_FLOAT},
+    {0},
+};
