@@ -4,7 +4,8 @@
  * and an add counted as two.
  *   counted      linear maps of the rows they really act on; sequence projections (P x T x C for
  *                each sequence and projection); attention scores and weighted sums over the keys
- *                there are (P, or T in full attention); the head on the masked rows only
+ *                there are (P, or T in full attention); the head on the masked rows only, a
+ *                classification head on one row a sequence
  *   backward     twice the forward count: one product for the input's gradient and one for the
  *                weight's; in attention the four of d_probabilities, d_v, d_q and d_k.  The
  *                gradient of a frozen projection is not computed and not counted
@@ -36,7 +37,7 @@ typedef struct Plan {
 bool plan_compute(Plan *out, const Config *config, Err *err);
 
 /* Operations of the forward and backward passes over one ragged batch, its B sequences of the given
- * lengths at once. */
+ * lengths at once.  With a classification head `masked` is not looked at. */
 double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked);
 
 /* Those of the forward pass alone. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "classifier_head.h"
 #include "encoder.h"
 #include "harness.h"
 #include "io.h"
@@ -112,14 +113,21 @@ real *model_grad(Model *model, const char *name) {
 
 double model_loss(Model *model, const Batch *batch) {
     encoder_forward(&model->acts, &model->params, &model->config, batch);
+    if (model->config.classes > 0) {
+        classifier_head_forward(&model->acts, &model->params, &model->config, batch);
+        return classifier_head_loss(&model->acts, &model->config, batch) / (double)batch->B;
+    }
     return mlm_head_loss(&model->acts, &model->params, &model->config, batch) /
            (double)batch->masked;
 }
 
 double model_backward(Model *model, const Batch *batch, double loss_scale) {
     encoder_forward(&model->acts, &model->params, &model->config, batch);
-    double sum = mlm_head_loss_backward(&model->acts, &model->d_params, &model->params,
-                                        &model->config, batch, loss_scale);
+    double (*head)(Activations *, Params *, const Params *, const ModelConfig *, const Batch *,
+                   double) =
+        model->config.classes > 0 ? classifier_head_loss_backward : mlm_head_loss_backward;
+    double sum =
+        head(&model->acts, &model->d_params, &model->params, &model->config, batch, loss_scale);
     encoder_backward(&model->acts, &model->d_params, &model->params, &model->config, batch);
     return loss_scale * sum;
 }
@@ -169,7 +177,9 @@ static void batch_allocate(Batch *out, size_t B, size_t total) {
     out->seq_key = calloc(B, sizeof *out->seq_key);
     out->masked_rows = calloc(total, sizeof *out->masked_rows);
     out->labels = calloc(total, sizeof *out->labels);
-    REQUIRE(out->start && out->ids && out->seq_key && out->masked_rows && out->labels);
+    out->classes = calloc(B, sizeof *out->classes);
+    REQUIRE(out->start && out->ids && out->seq_key && out->masked_rows && out->labels &&
+            out->classes);
 }
 
 void model_batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed) {
@@ -190,12 +200,22 @@ void model_batch_create(Batch *out, const size_t *lengths, size_t B, size_t voca
     }
 }
 
+void model_batch_classify(Batch *batch, size_t classes, uint64_t seed) {
+    uint64_t key = rng_key(seed, RNG_TEST, 2, 0);
+    for (size_t b = 0; b < batch->B; b++) batch->classes[b] = (uint32_t)rng_below(key, b, classes);
+}
+
+double model_batch_divisor(const Model *model, const Batch *batch) {
+    return (double)(model->config.classes > 0 ? batch->B : batch->masked);
+}
+
 void batch_slice(Batch *out, const Batch *from, size_t first, size_t count) {
     size_t begin = from->start[first], end = from->start[first + count];
     batch_allocate(out, count, end - begin);
     for (size_t b = 0; b <= count; b++) out->start[b] = from->start[first + b] - begin;
     memcpy(out->ids, from->ids + begin, (end - begin) * sizeof *out->ids);
     memcpy(out->seq_key, from->seq_key + first, count * sizeof *out->seq_key);
+    memcpy(out->classes, from->classes + first, count * sizeof *out->classes);
     for (size_t m = 0; m < from->masked; m++) {
         if (from->masked_rows[m] < begin || from->masked_rows[m] >= end) continue;
         out->masked_rows[out->masked] = from->masked_rows[m] - (uint32_t)begin;
@@ -209,5 +229,6 @@ void model_batch_destroy(Batch *batch) {
     free(batch->seq_key);
     free(batch->masked_rows);
     free(batch->labels);
+    free(batch->classes);
     *batch = (Batch){0};
 }

@@ -51,7 +51,7 @@ void model_zero_grads(Model *model);
 real *model_weight(Model *model, const char *name);
 real *model_grad(Model *model, const char *name);
 
-/* Forward pass; mean loss over the masked rows. */
+/* Forward pass; mean loss over the masked rows, or over the sequences where the model classifies. */
 double model_loss(Model *model, const Batch *batch);
 
 /* Forward and backward pass: adds the gradient of loss_scale times the summed loss; returns that
@@ -69,6 +69,12 @@ void check_grads_equal(const Model *a, const Model *b, double floor, double tol)
 /* Sequences of the given lengths with random ids; every third token or so is masked, at least
  * one in each sequence. */
 void model_batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed);
+
+/* Random classes of the sequences, which model_batch_create leaves 0. */
+void model_batch_classify(Batch *batch, size_t classes, uint64_t seed);
+
+/* What the summed loss is divided by for its mean: masked rows, or sequences. */
+double model_batch_divisor(const Model *model, const Batch *batch);
 
 /* The sequences first..first+count-1 of a batch as a batch of their own; dropout keys go along. */
 void batch_slice(Batch *out, const Batch *from, size_t first, size_t count);

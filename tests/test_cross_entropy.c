@@ -39,7 +39,7 @@ static void check_values(Case t, double tol) {
     size_t count = t.rows * t.V;
     double *losses = tensors_take(t.rows, sizeof *losses),
            *grad = tensors_take(count, sizeof *grad);
-    double *prob = tensors_take(count, sizeof *prob);
+    double *prob = tensors_take(count, sizeof *prob), *log_prob = tensors_take(count, sizeof *prob);
     for (size_t r = 0; r < t.rows; r++) {
         const real *x = t.logits + r * t.V;
         double max = -INFINITY, sum = 0;
@@ -48,10 +48,12 @@ static void check_values(Case t, double tol) {
         losses[r] = max + log(sum) - (double)x[t.labels[r]];
         for (size_t v = 0; v < t.V; v++) {
             prob[r * t.V + v] = exp((double)x[v] - max) / sum;
+            log_prob[r * t.V + v] = ((double)x[v] - max) - log(sum);
             grad[r * t.V + v] = 0.01 * (prob[r * t.V + v] - (v == t.labels[r]));
         }
     }
-    real *logits = tensor_copy(t.logits, count), *soft = tensor_copy(t.logits, count);
+    real *logits = tensor_copy(t.logits, count), *soft = tensor_copy(t.logits, count),
+         *log_soft = tensor_copy(t.logits, count);
     cross_entropy(t.loss, logits, t.labels, t.rows, t.V, 0);
     CHECK_TENSOR(t.loss, losses, t.rows, tol);
     CHECK_SAME(logits, t.logits, count); /* only read */
@@ -61,6 +63,8 @@ static void check_values(Case t, double tol) {
     CHECK_TENSOR(logits, grad, count, tol);
     softmax_rows(soft, t.rows, t.V);
     CHECK_TENSOR(soft, prob, count, tol);
+    log_softmax_rows(log_soft, t.rows, t.V);
+    CHECK_TENSOR(log_soft, log_prob, count, tol);
     tensors_free();
 }
 

@@ -57,6 +57,13 @@ static void add_statistics(cJSON *item, const real *values, size_t count) {
     add_finite(item, "largest", largest);
 }
 
+static void add_labels(cJSON *object, const LabelSet *labels) {
+    if (labels->count == 0) return;
+    cJSON *list = cJSON_AddArrayToObject(object, "labels");
+    for (size_t i = 0; i < labels->count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(labels->names[i]));
+}
+
 /* weights NULL: no statistics. */
 static void add_tensors(cJSON *object, const Checkpoint *c, const real *weights) {
     cJSON *list = cJSON_AddArrayToObject(object, "tensors");
@@ -84,6 +91,7 @@ static bool add_checkpoint(cJSON *object, const LoadedModel *model, const char *
     cJSON_AddStringToObject(object, "file", path);
     cJSON_AddStringToObject(object, "type", "checkpoint");
     cJSON_AddStringToObject(object, "content", c->kind);
+    add_labels(object, &c->labels);
     add_state(object, c);
     add_count(object, "parameters", c->table.parameters);
     add_count(object, "projection_matrices", c->table.projections);

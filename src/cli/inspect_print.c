@@ -77,6 +77,13 @@ static void print_lines(const char *text) {
     }
 }
 
+/* An array of texts: one a line, with its index. */
+static void print_texts(const cJSON *texts, int indent) {
+    int index = 0;
+    for (const cJSON *text = texts->child; text; text = text->next)
+        printf("%*s%4d  %s\n", indent, "", index++, text->valuestring);
+}
+
 static void print_member(const cJSON *member, int indent) {
     char value[CELL];
     if (cJSON_IsObject(member) || (cJSON_IsArray(member) && cJSON_IsObject(member->child))) {
@@ -85,6 +92,11 @@ static void print_member(const cJSON *member, int indent) {
         for (const cJSON *inner = member->child; cJSON_IsObject(member) && inner;
              inner = inner->next)
             print_member(inner, indent + 2);
+        return;
+    }
+    if (cJSON_IsArray(member) && cJSON_IsString(member->child)) {
+        printf("%*s%s\n", indent, "", member->string);
+        print_texts(member, indent);
         return;
     }
     if (cJSON_IsString(member) && strchr(member->valuestring, '\n')) {

@@ -125,7 +125,8 @@ void masked_text_free(MaskedText *text) {
 bool fill_mask_create(FillMask *out, const LoadedModel *model, Err *err) {
     const ModelConfig *config = &model->checkpoint.config.model;
     *out = (FillMask){.model = model};
-    return activations_create(&out->acts, config, 1, config->n, ACTS_INFERENCE, err);
+    return loaded_model_check_mlm(model, err) &&
+           activations_create(&out->acts, config, 1, config->n, ACTS_INFERENCE, err);
 }
 
 void fill_mask_destroy(FillMask *fill) {

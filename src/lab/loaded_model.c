@@ -24,6 +24,25 @@ bool loaded_model_open(LoadedModel *out, const char *path, Err *err) {
     return ok;
 }
 
+bool loaded_model_check_mlm(const LoadedModel *model, Err *err) {
+    const Checkpoint *c = &model->checkpoint;
+    if (c->config.model.classes == 0) return true;
+    return err_set(err, ERR_FAILED,
+                   "%s: a classifier of %zu classes (%s, %s%s), which predicts no tokens; give the "
+                   "checkpoint of a pretraining",
+                   c->path, c->labels.count, c->labels.names[0], c->labels.names[1],
+                   c->labels.count > 2 ? ", ..." : "");
+}
+
+bool loaded_model_check_classifier(const LoadedModel *model, Err *err) {
+    const Checkpoint *c = &model->checkpoint;
+    if (c->config.model.classes > 0) return true;
+    return err_set(err, ERR_FAILED,
+                   "%s: kind \"%s\" has no classes; give the checkpoint of a fine-tuning "
+                   "(linformer finetune makes one from this)",
+                   c->path, c->kind);
+}
+
 void loaded_model_close(LoadedModel *model) {
     if (!model) return;
     tokenizer_destroy(model->tokenizer);

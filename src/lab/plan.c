@@ -73,7 +73,10 @@ static Flops count_flops(const ModelConfig *config, const size_t *lengths, size_
         add_linear(&f, (double)total, C,
                    2 * (double)config->ffn); /* both maps of the feed-forward block */
     }
-    add_linear(&f, (double)masked, C, C + (double)config->vocab);
+    if (config->classes > 0)
+        add_linear(&f, (double)B, C, C + (double)config->classes);
+    else
+        add_linear(&f, (double)masked, C, C + (double)config->vocab);
     return f;
 }
 
@@ -87,10 +90,10 @@ double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t 
     return f.forward + f.inputs + f.weights;
 }
 
-/* Arrays of a Batch: ids, masked rows and labels; starts and dropout keys. */
+/* Arrays of a Batch: ids, masked rows, labels and classes; starts and dropout keys. */
 static bool batch_bytes(size_t *out, size_t sequences, size_t n) {
     size_t tokens, bytes;
-    if (!size_mul(sequences, n, &tokens) || !size_mul(tokens, 3 * sizeof(uint32_t), &bytes))
+    if (!size_mul(sequences, n, &tokens) || !size_mul(tokens, 4 * sizeof(uint32_t), &bytes))
         return false;
     *out = bytes + 2 * (tokens + 1) * sizeof(uint64_t);
     return true;

@@ -61,6 +61,7 @@ bool text_evaluate(TextScore *out, const LoadedModel *model, const PathList *tex
     *out = (TextScore){0};
     Manifest manifest;
     Dataset *dataset = NULL;
+    if (!loaded_model_check_mlm(model, err)) return false;
     bool ok =
         encode(&manifest, model, texts, folder, options->threads, err) &&
         dataset_open(&dataset, &manifest.valid, &manifest, model->checkpoint.config.model.n, err) &&

@@ -1,0 +1,89 @@
+/* Gradients of the whole classifier, encoder and head, against differences of its loss, in
+ * double. */
+#include <stdio.h>
+
+#include "harness.h"
+#include "model_gradcheck.h"
+
+/* Unlike every other size of the model. */
+enum { CLASSES = 7 };
+
+static ModelConfig config_classifier(void) {
+    ModelConfig config = model_config_tiny();
+    config.classes = CLASSES;
+    config.dropout = 0.15;
+    config.attention_dropout = 0.2;
+    config.head_dropout = 0.25;
+    return config;
+}
+
+/* Both places of the LayerNorms and both orders of k, for one way of sharing. */
+static void check_sharing(Scope scope, bool tie_kv) {
+    for (size_t i = 0; i < 2; i++) {
+        ModelConfig config = config_classifier();
+        config.scope = scope;
+        config.tie_kv = tie_kv;
+        config.norm = i ? NORM_PRE : NORM_POST;
+        config.k[0] = i ? 3 : 5;
+        config.k[1] = i ? 5 : 3;
+        grad_check_model(&config, i ? "pre:" : "post:", GRAD_BOTH);
+    }
+}
+
+static void test_none(void) {
+    check_sharing(SCOPE_HEAD, false);
+}
+static void test_headwise(void) {
+    check_sharing(SCOPE_LAYER, false);
+}
+static void test_kv(void) {
+    check_sharing(SCOPE_LAYER, true);
+}
+static void test_layerwise(void) {
+    check_sharing(SCOPE_MODEL, true);
+}
+static void test_head_tied(void) {
+    check_sharing(SCOPE_HEAD, true);
+}
+static void test_model_untied(void) {
+    check_sharing(SCOPE_MODEL, false);
+}
+
+static void test_full(void) {
+    for (size_t pre = 0; pre < 2; pre++) {
+        ModelConfig config = config_classifier();
+        config.attention = ATTENTION_FULL;
+        config.norm = pre ? NORM_PRE : NORM_POST;
+        grad_check_model(&config, pre ? "full pre:" : "full:", GRAD_BOTH);
+    }
+}
+
+static void test_fixed(void) {
+    ModelConfig config = config_classifier();
+    config.projection = PROJECTION_FIXED;
+    grad_check_model(&config, "fixed:", GRAD_LONG);
+}
+
+/* Two classes, one layer, and dropout in the head alone or nowhere. */
+static void test_two_classes(void) {
+    for (size_t i = 0; i < 2; i++) {
+        ModelConfig config = model_config_tiny();
+        config.classes = 2;
+        config.layers = 1;
+        config.head_dropout = i ? 0.25 : 0;
+        grad_check_model(&config, i ? "head dropout:" : "no dropout:", GRAD_BOTH);
+    }
+}
+
+const Test tests_class_grad[] = {
+    {"none", test_none, TEST_DOUBLE},
+    {"headwise", test_headwise, TEST_DOUBLE},
+    {"kv", test_kv, TEST_DOUBLE},
+    {"layerwise", test_layerwise, TEST_DOUBLE},
+    {"head_tied", test_head_tied, TEST_DOUBLE},
+    {"model_untied", test_model_untied, TEST_DOUBLE},
+    {"full", test_full, TEST_DOUBLE},
+    {"fixed", test_fixed, TEST_DOUBLE},
+    {"two_classes", test_two_classes, TEST_DOUBLE},
+    {0},
+};
