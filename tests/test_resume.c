@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../src/kernels/parallel.h"
+#include "batcher.h"
 #include "checkpoint.h"
 #include "harness.h"
+#include "prepare.h"
 #include "trainer_fixture.h"
 
 enum { LINES = 60 }; /* about 40 sequences: an epoch is 5 updates */
@@ -58,14 +61,41 @@ static void test_killed_run_with_growing_pieces(void) {
     free(metrics);
 }
 
+/* Below these sizes the kernels leave a second thread asleep. */
+static void check_sizes_are_shared(const char *run, const char *const *overrides, size_t sequences) {
+    Config config;
+    Manifest manifest;
+    Dataset *d;
+    Err err = {0};
+    run_config(&config, run, overrides);
+    const ModelConfig *m = &config.model;
+    REQUIRE(manifest_load(&manifest, config.data.tokens, &err));
+    REQUIRE(dataset_open(&d, &manifest.train, &manifest, m->n, &err));
+    size_t shortest = m->n, count = dataset_sequences(d);
+    for (size_t i = 0; i + 1 < count; i++) /* the last one of an epoch may be any length */
+        shortest = dataset_length(d, i) < shortest ? dataset_length(d, i) : shortest;
+    size_t tokens = (sequences - 1) * shortest, masked = tokens / 10; /* 15% but for rounding */
+    CHECK(tokens * m->width >= PARALLEL_MIN);
+    CHECK(sequences * m->k[0] * m->width >= PARALLEL_MIN);
+    CHECK(masked * manifest.vocab >= PARALLEL_MIN);
+    CHECK(tokens * m->k[0] * m->width >= PARALLEL_MIN_MULTIPLY_ADDS);
+    CHECK(masked * m->width * manifest.vocab >= PARALLEL_MIN_MULTIPLY_ADDS);
+    dataset_close(d);
+    manifest_free(&manifest);
+    config_free(&config);
+}
+
 /* Two threads: partial sums must be added in an order that does not depend on which thread is
  * first. */
 static void test_killed_run_is_exact_on_two_threads(void) {
-    const char *const *o = OVERRIDES("train.steps=30", "train.threads=2", "checkpoint.every=10",
-                                     "train.micro_batch=3");
-    corpus_write(LINES);
+    const char *const *o =
+        OVERRIDES("train.steps=12", "train.threads=2", "checkpoint.every=4", "model.width=128",
+                  "model.heads=4", "model.ffn=512", "model.n=80", "model.k=24", "train.batch=48",
+                  "train.micro_batch=24");
+    corpus_write(10 * LINES);
     check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
-    check_code(run_interrupted("parts", RESUME_NEVER, o, 15, SIGKILL), -1, NULL);
+    check_sizes_are_shared("whole", o, 24);
+    check_code(run_interrupted("parts", RESUME_NEVER, o, 6, SIGKILL), -1, NULL);
     check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
     check_runs_equal("whole", "parts");
 }
