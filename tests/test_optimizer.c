@@ -3,6 +3,8 @@
 #include "harness.h"
 #include "optimizer.h"
 #include "rng.h"
+#include "tensors.h"
+#include "threads.h"
 
 enum { COUNT = 37, BLOCK = 64, UPDATES = 10 };
 
@@ -127,6 +129,48 @@ static void test_frozen_stays(void) {
     CHECK(w[BLOCK + 3] != 1);
 }
 
+/* Tensors of more elements than one thread takes alone, a frozen one between them: the same bytes
+ * whatever the thread count. */
+static void test_any_thread_count(void) {
+    enum { LARGE = 40003, SMALL = 1005, GAP = 64, STEPS = 3 };
+    enum { SECOND = (LARGE / GAP + 1) * GAP, THIRD = SECOND + (SMALL / GAP + 1) * GAP };
+    enum { ALL = THIRD + (LARGE / GAP + 1) * GAP };
+    Tensor items[3] = {
+        {.name = "a", .rows = LARGE, .cols = 1, .count = LARGE, .matrix = true},
+        {.name = "b", .rows = SMALL, .cols = 1, .count = SMALL, .offset = SECOND, .frozen = true},
+        {.name = "c", .rows = LARGE, .cols = 1, .count = LARGE, .offset = THIRD},
+    };
+    const ParamTable table = {
+        .items = items, .count = 3, .block_reals = ALL, .parameters = 2 * LARGE + SMALL};
+    static const OptimizerName names[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD};
+    real *g = tensor_normal(ALL, 1), *start = tensor_normal(ALL, 1);
+    for (size_t n = 0; n < 2; n++) {
+        const OptimizerConfig config = {.name = names[n],
+                                        .betas = {0.9, 0.98},
+                                        .eps = 1e-6,
+                                        .momentum = 0.9,
+                                        .weight_decay = 0.1,
+                                        .decay = DECAY_MATRICES};
+        real *w[3], *m[3], *v[3];
+        for (size_t t = 0; t < 3; t++) {
+            w[t] = tensor_copy(start, ALL);
+            m[t] = tensor_filled(ALL, 0);
+            v[t] = tensor_filled(ALL, 0);
+            threads_set(t + 1);
+            for (uint64_t step = 1; step <= STEPS; step++)
+                optimizer_step(w[t], m[t], v[t], g, &table, &config, 0.01, 0.5, step);
+            CHECK_SAME(w[t], w[0], ALL);
+            CHECK_SAME(m[t], m[0], ALL);
+            CHECK_SAME(v[t], v[0], ALL);
+            CHECK_SAME(w[t] + SECOND, start + SECOND, SMALL);
+            for (size_t i = 0; i < LARGE; i++) { /* no element is passed over */
+                if (!CHECK(m[t][i] != 0 && m[t][THIRD + i] != 0)) break;
+            }
+        }
+    }
+    tensors_free();
+}
+
 static void test_norm_and_clip(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
@@ -151,6 +195,7 @@ const Test tests_optimizer[] = {
     {"decay_targets", test_decay_targets, 0},
     {"sgd_momentum", test_sgd_momentum, 0},
     {"frozen_stays", test_frozen_stays, 0},
+    {"any_thread_count", test_any_thread_count, 0},
     {"norm_and_clip", test_norm_and_clip, 0},
     {0},
 };
