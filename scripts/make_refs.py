@@ -21,11 +21,14 @@ Every file is one case, little-endian and without padding:
     config       uint32   n, layers, width, heads, ffn, vocab, scope (0 head, 1 layer, 2 model),
                           tie_kv, fixed projection, full attention, pre-norm, then k of every layer
     adamw        float64  lr, beta1, beta2, eps, weight decay, number of steps (some cases)
-    ids, start, masked_rows, labels    uint32, as in include/batch.h
+    ids, start, masked_rows, labels    uint32, as in include/batch.h; classifiers have no masked_rows
+                                       and labels, but
+    classes      uint32   the class of each sequence
     param.NAME   float32  parameters, drawn as float32 so that both builds start from the same
     act.NAME     float64  intermediates (some cases)
     hidden       float64  (total, width)
-    loss         float64  mean over the masked rows of the cross-entropy in nats
+    logits       float64  (sequences, classes), classifiers only
+    loss         float64  mean over the masked rows, or the sequences, of the cross-entropy in nats
     grad.NAME    float64  gradient of that mean; absent for frozen tensors
     after.NAME   float64  parameters after the AdamW steps, each on the same batch (some cases)
 """
@@ -44,9 +47,11 @@ torch.set_default_dtype(torch.float64)
 N, LAYERS, C, H, FF, V = 11, 2, 6, 3, 10, 13
 D = C // H
 LENGTHS = [11, 1, 4, 7, 2]
+CLASSES = 4
 ADAMW = dict(lr=0.01, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01, steps=3)
 
-# name: scope, tie_kv, k of each layer, fixed, full, pre-norm, keep intermediates, AdamW steps
+# name: scope, tie_kv, k of each layer, fixed, full, pre-norm, keep intermediates, AdamW steps; the
+# seed is the place in this list, and names with "class" are classifiers
 CASES = {
     "head_untied_post": ("head", False, [7, 4], False, False, False, True, False),
     "head_tied_pre": ("head", True, [4, 7], False, False, True, False, False),
@@ -56,6 +61,8 @@ CASES = {
     "model_tied_pre": ("model", True, [7, 4], False, False, True, False, True),
     "layer_untied_fixed_post": ("layer", False, [5, 5], True, False, False, False, True),
     "full_post": ("layer", False, [5, 5], False, True, False, False, False),
+    "class_layer_untied_post": ("layer", False, [7, 4], False, False, False, False, True),
+    "class_model_tied_pre": ("model", True, [4, 7], False, False, True, False, False),
 }
 
 
@@ -65,6 +72,7 @@ class Case:
     def __init__(self, name, seed):
         (self.scope, self.tie, self.k, self.fixed, self.full, self.pre, self.keep_acts,
          self.steps) = CASES[name]
+        self.classifier = name.startswith("class")
         self.rng = np.random.default_rng(seed)
         self.p = {}
         self.matrices = set()
@@ -111,16 +119,23 @@ class Case:
             self._draw_norm(at + "ln2")
         if self.pre:
             self._draw_norm("final_ln")
-        self._draw_linear("head", C, C)
-        self._draw_norm("head_ln")
-        self._draw("head_bias", (V,), 0, 0.3)
+        if self.classifier:
+            self._draw_linear("class_dense", C, C)
+            self._draw_linear("class_out", CLASSES, C)
+        else:
+            self._draw_linear("head", C, C)
+            self._draw_norm("head_ln")
+            self._draw("head_bias", (V,), 0, 0.3)
 
     def _draw_batch(self):
         total = sum(LENGTHS)
         self.start = np.concatenate([[0], np.cumsum(LENGTHS)])
         self.ids = self.rng.integers(0, V, total)
-        self.rows = np.sort(self.rng.choice(total, 9, replace=False))
-        self.labels = self.rng.integers(0, V, len(self.rows))
+        if self.classifier:
+            self.labels = self.rng.integers(0, CLASSES, len(LENGTHS))
+        else:
+            self.rows = np.sort(self.rng.choice(total, 9, replace=False))
+            self.labels = self.rng.integers(0, V, len(self.rows))
 
     def projection(self, letter, layer, head):
         """E (letter k) or F (letter v) of one head, (k_layer, n)."""
@@ -187,17 +202,30 @@ def encode(case, ids, acts):
     return norm("final_ln", x) if case.pre else x
 
 
+def classify(case, hidden):
+    """Logits of RoBERTa's head on the first token of each sequence, without dropout."""
+    p = case.p
+    first = torch.stack([hidden[row] for row in case.start[:-1]])
+    dense = torch.tanh(first @ p["class_dense_w"].T + p["class_dense_b"])
+    return dense @ p["class_out_w"].T + p["class_out_b"]
+
+
+def predict_tokens(case, hidden):
+    """Logits of the masked-language-model head."""
+    p = case.p
+    h = gelu(hidden[torch.tensor(case.rows)] @ p["head_w"].T + p["head_b"])
+    return layer_norm(h, p["head_ln_w"], p["head_ln_b"]) @ p["token"].T + p["head_bias"]
+
+
 def forward(case):
     acts = {}
     ids = torch.tensor(case.ids)
     ends = zip(case.start[:-1], case.start[1:])
     hidden = torch.cat([encode(case, ids[a:b], acts) for a, b in ends])
-    p = case.p
-    h = gelu(hidden[torch.tensor(case.rows)] @ p["head_w"].T + p["head_b"])
-    logits = layer_norm(h, p["head_ln_w"], p["head_ln_b"]) @ p["token"].T + p["head_bias"]
+    logits = (classify if case.classifier else predict_tokens)(case, hidden)
     labels = torch.tensor(case.labels)
     loss = -(torch.log_softmax(logits, dim=-1)[torch.arange(len(labels)), labels]).mean()
-    return loss, hidden, {name: torch.cat(parts) for name, parts in acts.items()}
+    return loss, logits, hidden, {name: torch.cat(parts) for name, parts in acts.items()}
 
 
 class Writer:
@@ -226,16 +254,21 @@ def write_case(name, seed, path):
     w.put("config", [N, LAYERS, C, H, FF, V, scope] + flags + case.k, "<u4")
     w.put("ids", case.ids, "<u4")
     w.put("start", case.start, "<u4")
-    w.put("masked_rows", case.rows, "<u4")
-    w.put("labels", case.labels, "<u4")
+    if case.classifier:
+        w.put("classes", case.labels, "<u4")
+    else:
+        w.put("masked_rows", case.rows, "<u4")
+        w.put("labels", case.labels, "<u4")
     for key, tensor in case.p.items():
         w.put("param." + key, tensor.detach().numpy(), "<f4")
 
-    loss, hidden, acts = forward(case)
+    loss, logits, hidden, acts = forward(case)
     loss.backward()
     for key, tensor in acts.items() if case.keep_acts else ():
         w.put("act." + key, tensor.detach().numpy(), "<f8")
     w.put("hidden", hidden.detach().numpy(), "<f8")
+    if case.classifier:
+        w.put("logits", logits.detach().numpy(), "<f8")
     w.put("loss", loss.item(), "<f8")
     for key, tensor in case.p.items():
         if key not in case.frozen:

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "classifier_head.h"
 #include "harness.h"
 #include "io.h"
 #include "mlm_head.h"
@@ -119,6 +120,8 @@ static ModelConfig ref_config(const Ref *ref) {
     if (ref_size(ref, "config", FIXED)) config.projection = PROJECTION_FIXED;
     if (ref_size(ref, "config", FULL)) config.attention = ATTENTION_FULL;
     if (ref_size(ref, "config", PRE)) config.norm = NORM_PRE;
+    const Record *out_b = ref_find(ref, "param.", "class_out_b");
+    config.classes = out_b ? record_count(out_b) : 0;
     REQUIRE(record_count(ref_get(ref, "", "config")) == K + config.layers);
     for (size_t l = 0; l < config.layers; l++) config.k[l] = ref_size(ref, "config", K + l);
     return config;
@@ -137,6 +140,12 @@ static void ref_batch(Batch *out, const Ref *ref) {
     model_batch_create(out, lengths, B, 1, 1);
     REQUIRE(record_count(ref_get(ref, "", "ids")) == out->total);
     fill_u32(out->ids, ref_get(ref, "", "ids"));
+    const Record *classes = ref_find(ref, "", "classes");
+    if (classes) {
+        REQUIRE(record_count(classes) == B);
+        fill_u32(out->classes, classes);
+        return;
+    }
     out->masked = record_count(ref_get(ref, "", "masked_rows"));
     REQUIRE(out->masked <= out->total && record_count(ref_get(ref, "", "labels")) == out->masked);
     fill_u32(out->masked_rows, ref_get(ref, "", "masked_rows"));
@@ -226,7 +235,7 @@ static void check_adamw(Model *m, const Ref *ref, const Batch *batch, const char
     REQUIRE(moments != NULL);
     for (uint64_t step = 1; step <= (uint64_t)record_at(r, STEPS); step++) {
         model_zero_grads(m);
-        model_backward(m, batch, 1 / (double)batch->masked);
+        model_backward(m, batch, 1 / model_batch_divisor(m, batch));
         optimizer_step(m->weights, moments, moments + m->table.block_reals, m->grads, &m->table,
                        &config, config.lr, 1, step);
     }
@@ -239,6 +248,13 @@ static void check_adamw(Model *m, const Ref *ref, const Batch *batch, const char
     report(name, "parameters after AdamW");
 }
 
+static void check_logits(Model *m, const Ref *ref, const Batch *batch, const char *name) {
+    if (m->config.classes == 0) return;
+    classifier_head_forward(&m->acts, &m->params, &m->config, batch);
+    check_close(name, "logits", m->acts.class_logits, ref_get(ref, "", "logits"), TOL_HIDDEN);
+    report(name, "logits");
+}
+
 static void check_case(const char *name) {
     Ref ref;
     Batch batch;
@@ -249,10 +265,11 @@ static void check_case(const char *name) {
     model_create(&m, &config, batch.B, batch.total, ACTS_TRAINING);
     load_weights(&m, &ref);
 
-    double loss = model_backward(&m, &batch, 1 / (double)batch.masked);
+    double loss = model_backward(&m, &batch, 1 / model_batch_divisor(&m, &batch));
     check_activations(&m, &ref, name);
     check_close(name, "hidden", m.acts.hidden, ref_get(&ref, "", "hidden"), TOL_HIDDEN);
     report(name, "hidden states");
+    check_logits(&m, &ref, &batch, name);
     double wanted = record_at(ref_get(&ref, "", "loss"), 0);
     CHECK_CLOSE(loss / wanted, 1, TOL_LOSS);
     CHECK_CLOSE(model_loss(&m, &batch) / wanted, 1, TOL_LOSS);
@@ -289,6 +306,12 @@ static void test_layer_untied_fixed_post(void) {
 static void test_full_post(void) {
     check_case("full_post");
 }
+static void test_class_layer_untied_post(void) {
+    check_case("class_layer_untied_post");
+}
+static void test_class_model_tied_pre(void) {
+    check_case("class_model_tied_pre");
+}
 
 const Test tests_parity[] = {
     {"head_untied_post", test_head_untied_post, 0},
@@ -299,5 +322,7 @@ const Test tests_parity[] = {
     {"model_tied_pre", test_model_tied_pre, 0},
     {"layer_untied_fixed_post", test_layer_untied_fixed_post, 0},
     {"full_post", test_full_post, 0},
+    {"class_layer_untied_post", test_class_layer_untied_post, 0},
+    {"class_model_tied_pre", test_class_model_tied_pre, 0},
     {0},
 };
