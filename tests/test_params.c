@@ -57,6 +57,17 @@ static void test_counts_at_base_size(void) {
     check_counts(&config, 126064208 + 2 * 768, 24);
 }
 
+/* Instead of the other head's 768 x 768 + 3 x 768 + 50,000: 768 x 768 + 768 and classes x 769. */
+static void test_counts_of_classifiers(void) {
+    ModelConfig config = config_base();
+    config.classes = 2;
+    check_counts(&config, 126064208 - 2 * 768 - 50000 + 2 * 769, 24);
+    config.classes = 1000;
+    config.norm = NORM_PRE;
+    config.projection = PROJECTION_FIXED;
+    check_counts(&config, 126064208 - 50000 + 1000 * 769, 24);
+}
+
 /* Two layers of unequal k: the height of the shared matrix is the larger one, in either order. */
 static void test_nonuniform_counts(void) {
     for (size_t swap = 0; swap < 2; swap++) {
@@ -155,6 +166,22 @@ static void test_layout(void) {
     }
 }
 
+typedef struct Wanted {
+    const char *name;
+    const real *at;
+    size_t rows, cols;
+} Wanted;
+
+static void check_views(const Model *m, const Wanted *wanted, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const Tensor *t = param_table_find(&m->table, wanted[i].name);
+        if (!CHECK_MSG(t != NULL, "no tensor %s", wanted[i].name)) continue;
+        CHECK_MSG(wanted[i].at == m->weights + t->offset, "%s points elsewhere", t->name);
+        CHECK_INT(t->rows, wanted[i].rows);
+        CHECK_INT(t->cols, wanted[i].cols);
+    }
+}
+
 /* Every member of the views points at the tensor of its name. */
 static void test_views_match_names(void) {
     ModelConfig config = model_config_tiny();
@@ -163,11 +190,7 @@ static void test_views_match_names(void) {
     model_create(&m, &config, 1, 11, ACTS_TRAINING);
     const Params *p = &m.params;
     const LayerParams *l = &p->layers[1];
-    const struct {
-        const char *name;
-        const real *at;
-        size_t rows, cols;
-    } wanted[] = {
+    const Wanted wanted[] = {
         {"token", p->token, 37, 12},
         {"position", p->position, 11, 12},
         {"emb_ln_w", p->emb_ln_w, 12, 1},
@@ -200,13 +223,43 @@ static void test_views_match_names(void) {
     };
     enum { LAYER_ROWS = 18, OTHERS = sizeof wanted / sizeof *wanted - LAYER_ROWS };
     CHECK_INT(m.table.count, OTHERS + 2 * LAYER_ROWS);
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        const Tensor *t = param_table_find(&m.table, wanted[i].name);
-        if (!CHECK_MSG(t != NULL, "no tensor %s", wanted[i].name)) continue;
-        CHECK_MSG(wanted[i].at == m.weights + t->offset, "%s points elsewhere", t->name);
-        CHECK_INT(t->rows, wanted[i].rows);
-        CHECK_INT(t->cols, wanted[i].cols);
+    check_views(&m, wanted, sizeof wanted / sizeof *wanted);
+    CHECK(!p->class_dense_w && !p->class_dense_b && !p->class_out_w && !p->class_out_b);
+    model_destroy(&m);
+}
+
+/* A classifier has the tensors of its own head and none of the other's; the encoder's are the
+ * same. */
+static void test_views_of_classifiers(void) {
+    ModelConfig config = model_config_tiny();
+    Model mlm, m;
+    model_create(&mlm, &config, 1, 11, ACTS_TRAINING);
+    config.classes = 7;
+    model_create(&m, &config, 1, 11, ACTS_TRAINING);
+    const Params *p = &m.params;
+    const Wanted wanted[] = {
+        {"class_dense_w", p->class_dense_w, 12, 12},
+        {"class_dense_b", p->class_dense_b, 12, 1},
+        {"class_out_w", p->class_out_w, 7, 12},
+        {"class_out_b", p->class_out_b, 7, 1},
+    };
+    check_views(&m, wanted, 4);
+    CHECK(!p->head_w && !p->head_b && !p->head_ln_w && !p->head_ln_b && !p->head_bias);
+    CHECK_INT(m.table.count, mlm.table.count - 1);
+    size_t heads = 0, common = 0;
+    for (size_t i = 0; i < m.table.count; i++) {
+        const Tensor *t = &m.table.items[i], *other = param_table_find(&mlm.table, t->name);
+        CHECK_MSG(t->head == !other, "%s: head is %d", t->name, t->head);
+        heads += t->head;
+        common += other && other->rows == t->rows && other->cols == t->cols && !other->head;
     }
+    CHECK_INT(heads, 4);
+    CHECK_INT(common, m.table.count - 4);
+    params_init(m.weights, &m.table, test_seed());
+    for (size_t i = 0; i < 12; i++)
+        CHECK(p->class_dense_b[i] == 0 && (i >= 7 || !p->class_out_b[i]));
+    CHECK(p->class_dense_w[5] != 0 && p->class_out_w[5] != 0);
+    model_destroy(&mlm);
     model_destroy(&m);
 }
 
@@ -230,6 +283,7 @@ static void test_initial_values(void) {
     for (size_t fixed = 0; fixed < 2; fixed++) {
         ModelConfig config = {
             .n = 128, .k = {64, 40}, .scope = SCOPE_LAYER, .layers = 2, .width = 72, .heads = 3};
+        if (fixed) config.classes = 100; /* either head */
         config.ffn = 96;
         config.vocab = 211;
         config.proj_init_std = 0.07;
@@ -378,11 +432,13 @@ static void test_too_large_is_refused(void) {
 
 const Test tests_params[] = {
     {"counts_at_base_size", test_counts_at_base_size, 0},
+    {"counts_of_classifiers", test_counts_of_classifiers, 0},
     {"nonuniform_counts", test_nonuniform_counts, 0},
     {"sharing_is_one_tensor", test_sharing_is_one_tensor, 0},
     {"full_attention_has_no_projection", test_full_attention_has_no_projection, 0},
     {"layout", test_layout, 0},
     {"views_match_names", test_views_match_names, 0},
+    {"views_of_classifiers", test_views_of_classifiers, 0},
     {"initial_values", test_initial_values, 0},
     {"identity_init", test_identity_init, 0},
     {"initial_matrices_differ", test_initial_matrices_differ, 0},

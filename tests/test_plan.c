@@ -82,6 +82,15 @@ static void test_flops_by_hand(void) {
     CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 4), 3 * (55296 + 20736 + 16320 + 4704), 0);
 }
 
+/* A classification head on each of the two sequences, 2*2*12*(12+9), whatever is masked. */
+static void test_flops_of_classifiers(void) {
+    const size_t lengths[] = {7, 11};
+    ModelConfig config = config_small();
+    config.classes = 9;
+    CHECK_CLOSE(plan_forward_flops(&config, lengths, 2, 4), 83040 - 4704 + 1008, 0);
+    CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 0), 3 * (83040 - 4704 + 1008), 0);
+}
+
 /* Sequences of 2 and 3 tokens, one masked: k exceeds them, so keys and values are mapped first. */
 static void test_flops_of_short_sequences(void) {
     const size_t lengths[] = {2, 3};
@@ -150,6 +159,11 @@ static void test_memory_of_pieces(void) {
     REQUIRE(plan_compute(&plan, &config, NULL));
     REQUIRE(activations_bytes(&wanted, &config.model, 4 * 6, 4 * 512, ACTS_TRAINING, NULL));
     CHECK_INT(plan.activation_bytes, wanted);
+    config.model.classes = 3; /* a smaller head */
+    REQUIRE(plan_compute(&plan, &config, NULL));
+    CHECK(plan.activation_bytes < wanted);
+    REQUIRE(activations_bytes(&wanted, &config.model, 4 * 6, 4 * 512, ACTS_TRAINING, NULL));
+    CHECK_INT(plan.activation_bytes, wanted);
 }
 
 static void test_overflow_is_refused(void) {
@@ -178,6 +192,7 @@ static void test_budget_tokens(void) {
 const Test tests_plan[] = {
     {"parameters_of_sharing_modes", test_parameters_of_sharing_modes, 0},
     {"flops_by_hand", test_flops_by_hand, 0},
+    {"flops_of_classifiers", test_flops_of_classifiers, 0},
     {"flops_of_short_sequences", test_flops_of_short_sequences, 0},
     {"flops_follow_the_model", test_flops_follow_the_model, 0},
     {"memory_adds_up", test_memory_adds_up, 0},
