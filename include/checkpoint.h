@@ -146,6 +146,10 @@ bool checkpoint_any(const char *run_dir);
  * malloc'd; false with a message if there is none. */
 bool checkpoint_find_newest(char **path, const char *run_dir, Err *err);
 
+/* The newest step-*.ckpt of a run directory, by its name, of fewer than `step` updates; malloc'd,
+ * NULL if there is none. */
+char *checkpoint_kept_before(const char *run_dir, uint64_t step);
+
 /* Removes the oldest step-*.ckpt files of a run directory until `keep` are left; 0 keeps all. */
 void checkpoint_prune(const char *run_dir, size_t keep);
 

@@ -176,21 +176,54 @@ static void test_nonfinite_names_the_tensor(void) {
     destroy(&t, &config);
 }
 
-/* A rate far too high ends in exit code 3, with the checkpoint from before in place and valid. */
-static void test_divergence_leaves_a_checkpoint(void) {
-    char *path = NULL;
-    Err err = {0};
-    corpus_write(LINES);
-    const char *const *o = OVERRIDES(
-        "optimizer.name=sgd", "optimizer.lr=100", "optimizer.clip=0", "optimizer.momentum=0.99",
-        "train.steps=3000", "schedule.warmup=0.5", "checkpoint.every=1", "train.log_every=1000");
-    RunResult result = run_pretrain("run", RESUME_NEVER, o);
+/* A rate far too high. */
+#define DIVERGES                                                                                   \
+    "optimizer.name=sgd", "optimizer.lr=100", "optimizer.clip=0", "optimizer.momentum=0.99",       \
+        "train.steps=3000", "schedule.warmup=0.5", "train.log_every=1000"
+
+static RunResult run_diverging(const char *run, const char *const *overrides) {
+    RunResult result = run_pretrain(run, RESUME_NEVER, overrides);
     CHECK_MSG(result.code == ERR_NONFINITE, "exit code %d: %s", result.code, result.msg);
     CHECK_STR_CONTAINS(result.msg, "first tensor that is not finite: ");
+    CHECK_STR_CONTAINS(result.msg, "in a new run (give another `run`)");
+    return result;
+}
+
+static void check_weights_finite(const char *path) {
+    Err err = {0};
+    Checkpoint c;
+    REQUIRE(checkpoint_open(&c, path, &err));
+    real *weights = calloc(c.table.block_reals, sizeof *weights);
+    REQUIRE(weights && checkpoint_read(&c, &c.table, weights, NULL, NULL, &err));
+    CHECK_INT(vec_first_nonfinite(weights, c.table.block_reals), c.table.block_reals);
+    free(weights);
+    checkpoint_close(&c);
+}
+
+/* It ends in exit code 3, with the checkpoint from before in place and valid; the message names one
+ * from before the weights went wrong. */
+static void test_divergence_leaves_a_checkpoint(void) {
+    char *path = NULL, wanted[600];
+    Err err = {0};
+    unsigned long long step = 0, kept = 0;
+    corpus_write(LINES);
+    RunResult result = run_diverging("run", OVERRIDES(DIVERGES, "checkpoint.every=1"));
     log_quiet(true);
     CHECK_MSG(checkpoint_find_newest(&path, test_temp_path("run"), &err), "%s", err.msg);
     if (path) CHECK_STR_CONTAINS(path, "/last.ckpt");
     free(path);
+    REQUIRE(sscanf(result.msg, "step %llu", &step) == 1 && strstr(result.msg, "/step-"));
+    CHECK(sscanf(strstr(result.msg, "/step-"), "/step-%llu.ckpt is from before", &kept) == 1);
+    CHECK_INT(kept, step - 2); /* one before the step whose weights went wrong */
+    snprintf(wanted, sizeof wanted, "step-%08llu.ckpt", kept);
+    check_weights_finite(run_path("run", wanted));
+
+    result = run_diverging("none", OVERRIDES(DIVERGES));
+    CHECK_STR_CONTAINS(result.msg, "no checkpoint of before");
+    result = run_diverging("best", OVERRIDES(DIVERGES, "train.eval_every=5"));
+    snprintf(wanted, sizeof wanted, "%s/best.ckpt holds the model of step ",
+             test_temp_path("best"));
+    CHECK_STR_CONTAINS(result.msg, wanted);
 }
 
 /* The last line of a run stands exactly at the end of its budget. */

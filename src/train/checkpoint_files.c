@@ -138,6 +138,20 @@ bool checkpoint_find_newest(char **path, const char *run_dir, Err *err) {
     return *path != NULL;
 }
 
+char *checkpoint_kept_before(const char *run_dir, uint64_t step) {
+    Candidates list;
+    char *path = NULL;
+    candidates_list(&list, run_dir);
+    for (size_t i = 0; i < list.count && !path; i++) {
+        Candidate *c = &list.items[i];
+        if (c->last || c->step >= step) continue;
+        path = c->path;
+        c->path = NULL;
+    }
+    candidates_free(&list);
+    return path;
+}
+
 void checkpoint_prune(const char *run_dir, size_t keep) {
     Candidates list;
     if (keep > 0 && candidates_list(&list, run_dir)) {

@@ -50,8 +50,7 @@ bool train_blocks_fail_nonfinite(const TrainBlocks *blocks, uint64_t step, doubl
     return err_set(err, ERR_NONFINITE,
                    "step %" PRIu64
                    ": loss %g, gradient norm %g at learning rate %g; first tensor that is not "
-                   "finite: %s. The checkpoints saved before are untouched; lower optimizer.lr, or "
-                   "set optimizer.clip",
+                   "finite: %s. Lower optimizer.lr, or set optimizer.clip",
                    step, loss, grad_norm, lr, where);
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "elementwise.h"
@@ -139,6 +140,30 @@ static bool fail_signal(const Trainer *t, int number, Err *err) {
                    training_signal_name(number), t->state.step, t->config.run_dir);
 }
 
+/* Behind the message of a loss that is not finite: what its user can still do.  last.ckpt may hold
+ * the weights that went wrong, and a run that is continued does the same again; those of an earlier
+ * step had a finite loss and finite gradients in the step that followed. */
+static bool add_advice(const Trainer *t, Err *err) {
+    const TrainState *state = &t->state;
+    char earlier[512] = "no checkpoint of before was kept (checkpoint.every)";
+    if (isfinite(state->best_valid_loss)) {
+        snprintf(earlier, sizeof earlier,
+                 "%s/best.ckpt holds the model of step %" PRIu64
+                 ", held-out loss %.4f, for finetune and eval",
+                 t->config.run_dir, state->best_step, state->best_valid_loss);
+    } else {
+        char *path = checkpoint_kept_before(t->config.run_dir, state->step);
+        if (path)
+            snprintf(earlier, sizeof earlier,
+                     "%s is from before it went wrong, for finetune and eval", path);
+        free(path);
+    }
+    return err_set(err, ERR_NONFINITE,
+                   "%s, in a new run (give another `run`): continued, this one would do the same "
+                   "again; %s",
+                   err->msg, earlier);
+}
+
 static void show_progress(const Trainer *t, Progress *progress, double share_before,
                           const StepStats *s, double seconds) {
     char detail[128];
@@ -173,6 +198,7 @@ static bool run_steps(Trainer *t, Err *err) {
     }
     stop_signal_restore(&signals);
     progress_finish(progress);
+    if (!ok && err && err->code == ERR_NONFINITE) add_advice(t, err);
     return ok;
 }
 
