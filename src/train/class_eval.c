@@ -1,21 +1,12 @@
 #include "class_eval.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "classifier_head.h"
+#include "cross_entropy.h"
 #include "encoder.h"
-
-/* out = x - log-sum-exp(x) */
-static void log_softmax(real *out, const real *x, size_t classes) {
-    real max = x[0];
-    for (size_t c = 1; c < classes; c++) max = x[c] > max ? x[c] : max;
-    double sum = 0;
-    for (size_t c = 0; c < classes; c++) sum += exp((double)x[c] - (double)max);
-    double log_sum = (double)max + log(sum);
-    for (size_t c = 0; c < classes; c++) out[c] = (real)((double)x[c] - log_sum);
-}
 
 bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const Params *params,
                         const ModelConfig *config, const TaskData *data, Err *err) {
@@ -26,15 +17,21 @@ bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const 
     if (!rows) return err_set(err, ERR_FAILED, "no memory for the order of %zu rows", data->count);
     for (size_t i = 0; i < data->count; i++) rows[i] = i;
     task_rows_sort(rows, data->count, data);
+    /* Buffers made for training and lent to an evaluation keep the head's dropout output apart; here
+     * nothing is dropped, and it is class_tanh itself, as in buffers made for inference. */
+    real *class_h = acts->class_h;
+    acts->class_h = acts->class_tanh;
     for (size_t done = 0, count; done < data->count; done += count) {
         count = task_batch_fit(data, rows + done, data->count - done, acts->max_B, acts->max_total);
         task_batch_fill(batch, data, rows + done, count, 0, 0);
         encoder_forward(acts, params, config, batch);
         classifier_head_forward(acts, params, config, batch);
+        log_softmax_rows(acts->class_logits, count, classes);
         for (size_t b = 0; b < count; b++)
-            log_softmax(log_probs + rows[done + b] * classes, acts->class_logits + b * classes,
-                        classes);
+            memcpy(log_probs + rows[done + b] * classes, acts->class_logits + b * classes,
+                   classes * sizeof *log_probs);
     }
+    acts->class_h = class_h;
     free(rows);
     return true;
 }
