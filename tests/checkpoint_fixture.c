@@ -1,6 +1,7 @@
 #include "checkpoint_fixture.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,11 +30,13 @@ static real *filled_block(const ParamTable *table, size_t block) {
     return x;
 }
 
-void checkpoint_fixture_create(CheckpointFixture *out) {
+static void create(CheckpointFixture *out, const LabelSet *labels) {
     Err err = {0};
     *out = (CheckpointFixture){0};
+    REQUIRE(label_set_copy(&out->labels, labels, &err));
     if (!config_from_yaml(&out->config, YAML, "fixture", &err) ||
-        (out->config.model.vocab = 6, !param_table_create(&out->table, &out->config.model, &err))) {
+        (out->config.model.vocab = 6, out->config.model.classes = labels->count,
+         !param_table_create(&out->table, &out->config.model, &err))) {
         test_fail(__FILE__, __LINE__, "%s", err.msg);
         test_end();
     }
@@ -52,7 +55,20 @@ void checkpoint_fixture_create(CheckpointFixture *out) {
                               .dataset_sequences = 50};
 }
 
+void checkpoint_fixture_create(CheckpointFixture *out) {
+    const LabelSet none = {0};
+    create(out, &none);
+}
+
+void checkpoint_fixture_create_classifier(CheckpointFixture *out) {
+    /* what JSON must escape, and letters beyond ASCII */
+    char *names[] = {"no", "\"yes\"\n\\", "\xE5\x8F\xAF"};
+    const LabelSet labels = {names, 3};
+    create(out, &labels);
+}
+
 void checkpoint_fixture_destroy(CheckpointFixture *f) {
+    label_set_free(&f->labels);
     config_free(&f->config);
     param_table_destroy(&f->table);
     free(f->weights);
@@ -70,6 +86,7 @@ CheckpointContent checkpoint_fixture_content(const CheckpointFixture *f, const c
         .weights = f->weights,
         .adam_m = moments ? f->adam_m : NULL,
         .adam_v = moments ? f->adam_v : NULL,
+        .labels = f->labels.count ? &f->labels : NULL,
         .tokenizer = {(unsigned char *)(uintptr_t)TOKENIZER, sizeof TOKENIZER - 1}};
 }
 
@@ -77,7 +94,10 @@ Bytes checkpoint_fixture_file(const char *kind) {
     Err err = {0};
     Bytes bytes = {0};
     CheckpointFixture fixture;
-    checkpoint_fixture_create(&fixture);
+    if (!strcmp(kind, "classifier"))
+        checkpoint_fixture_create_classifier(&fixture);
+    else
+        checkpoint_fixture_create(&fixture);
     CheckpointContent content = checkpoint_fixture_content(&fixture, kind);
     const char *path = test_temp_path("fixture.ckpt");
     if (!checkpoint_save(path, &content, &err) || !io_read_file(&bytes, path, 1 << 24, &err)) {
@@ -117,4 +137,40 @@ Bytes checkpoint_forge(const Bytes *file, const char *find, const char *replace)
     io_put_u64(out.data + 16, io_hash(out.data + 24, 8 + new_length));
     free(json);
     return out;
+}
+
+bool checkpoint_accepts(const unsigned char *data, size_t size, Err *err) {
+    Checkpoint c;
+    *err = (Err){0};
+    bool ok = checkpoint_open_bytes(&c, data, size, "test.ckpt", err);
+    if (ok) ok = checkpoint_verify(&c, err);
+    checkpoint_close(&c);
+    return ok;
+}
+
+void checkpoint_check_refused(const char *name, const unsigned char *data, size_t size,
+                              const char *message) {
+    Err err;
+    const char *dir = getenv("HOSTILE_DIR");
+    if (dir && *dir) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s.ckpt", dir, name);
+        CHECK(io_write_file(path, data, size, &err));
+    }
+    CHECK_MSG(!checkpoint_accepts(data, size, &err), "%s: accepted", name);
+    CHECK_INT(err.code, ERR_FAILED);
+    CHECK_MSG(strstr(err.msg, message) != NULL, "%s: \"%s\", wanted it to contain \"%s\"", name,
+              err.msg, message);
+    CHECK_STR_CONTAINS(err.msg, "test.ckpt: ");
+}
+
+void checkpoint_check_forgeries(const char *kind, const CheckpointForgery *forgeries,
+                                size_t count) {
+    Bytes file = checkpoint_fixture_file(kind);
+    for (size_t i = 0; i < count; i++) {
+        Bytes forged = checkpoint_forge(&file, forgeries[i].find, forgeries[i].replace);
+        checkpoint_check_refused(forgeries[i].name, forged.data, forged.size, forgeries[i].message);
+        io_bytes_free(&forged);
+    }
+    io_bytes_free(&file);
 }

@@ -142,29 +142,19 @@ static void test_bytes_do_not_name_the_run(void) {
     checkpoint_fixture_destroy(&f);
 }
 
-/* Opens and verifies; true if the bytes were accepted. */
-static bool accepts(const unsigned char *data, size_t size, Err *err) {
-    Checkpoint c;
-    *err = (Err){0};
-    bool ok = checkpoint_open_bytes(&c, data, size, "test.ckpt", err);
-    if (ok) ok = checkpoint_verify(&c, err);
-    checkpoint_close(&c);
-    return ok;
-}
-
 /* Every byte of the file, one at a time. */
 static void test_flipped_byte_is_noticed(void) {
     Err err;
     Bytes file = checkpoint_fixture_file("pretrain");
     size_t start = checkpoint_data_start(&file);
-    REQUIRE(accepts(file.data, file.size, &err));
+    REQUIRE(checkpoint_accepts(file.data, file.size, &err));
     for (size_t i = 0; i < file.size; i++) {
         file.data[i] ^= 1;
         /* in the tensors a full open for every 16th byte is enough: what opening skips, verifying
          * must find */
         if (i < start || i % 16 == 0 || i + 64 > file.size)
-            CHECK_MSG(!accepts(file.data, file.size, &err), "byte %zu of %zu: flip not noticed", i,
-                      file.size);
+            CHECK_MSG(!checkpoint_accepts(file.data, file.size, &err),
+                      "byte %zu of %zu: flip not noticed", i, file.size);
         file.data[i] ^= 1;
     }
     Checkpoint c;
@@ -192,8 +182,8 @@ static void test_truncated_at_every_length(void) {
         unsigned char *cut = malloc(size ? size : 1);
         REQUIRE(cut);
         memcpy(cut, file.data, size);
-        CHECK_MSG(!accepts(cut, size, &err), "accepted when cut to %zu of %zu bytes", size,
-                  file.size);
+        CHECK_MSG(!checkpoint_accepts(cut, size, &err), "accepted when cut to %zu of %zu bytes",
+                  size, file.size);
         CHECK_MSG(strstr(err.msg, "cut off") != NULL, "cut to %zu bytes: %s", size, err.msg);
         CHECK_INT(err.code, ERR_FAILED);
         free(cut);
@@ -201,28 +191,10 @@ static void test_truncated_at_every_length(void) {
     unsigned char *longer = calloc(1, file.size + 1);
     REQUIRE(longer);
     memcpy(longer, file.data, file.size);
-    CHECK(!accepts(longer, file.size + 1, &err));
+    CHECK(!checkpoint_accepts(longer, file.size + 1, &err));
     CHECK_STR_CONTAINS(err.msg, "something follows the last tensor");
     free(longer);
     io_bytes_free(&file);
-}
-
-/* Where HOSTILE_DIR is set the bad files are also written there: that is how
- * tests/hostile/checkpoint came to be. */
-static void check_refused(const char *name, const unsigned char *data, size_t size,
-                          const char *message) {
-    Err err;
-    const char *dir = getenv("HOSTILE_DIR");
-    if (dir && *dir) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s.ckpt", dir, name);
-        CHECK(io_write_file(path, data, size, &err));
-    }
-    CHECK_MSG(!accepts(data, size, &err), "%s: accepted", name);
-    CHECK_INT(err.code, ERR_FAILED);
-    CHECK_MSG(strstr(err.msg, message) != NULL, "%s: \"%s\", wanted it to contain \"%s\"", name,
-              err.msg, message);
-    CHECK_STR_CONTAINS(err.msg, "test.ckpt: ");
 }
 
 typedef struct Patch {
@@ -259,21 +231,17 @@ static void test_bad_fixed_fields(void) {
         unsigned char saved[8];
         memcpy(saved, file.data + patches[i].offset, patches[i].size);
         memcpy(file.data + patches[i].offset, patches[i].bytes, patches[i].size);
-        check_refused(patches[i].name, file.data, file.size, patches[i].message);
+        checkpoint_check_refused(patches[i].name, file.data, file.size, patches[i].message);
         memcpy(file.data + patches[i].offset, saved, patches[i].size);
     }
-    check_refused("empty", NULL, 0, "0 bytes");
-    check_refused("one-byte", file.data, 1, "1 bytes");
+    checkpoint_check_refused("empty", NULL, 0, "0 bytes");
+    checkpoint_check_refused("one-byte", file.data, 1, "1 bytes");
     io_bytes_free(&file);
 }
 
-typedef struct Forgery {
-    const char *name, *find, *replace, *message;
-} Forgery;
-
 /* Headers that lie, with checksums that hold. */
 static void test_bad_headers(void) {
-    static const Forgery forgeries[] = {
+    static const CheckpointForgery forgeries[] = {
         {"not-json", "{\"kind\"", "<\"kind\"", "not JSON"},
         {"json-then-more", "]}", "]}{}", "not JSON at byte"},
         {"nested", "\"kind\":\"weights\"",
@@ -323,13 +291,7 @@ static void test_bad_headers(void) {
          "\"bytes\":9007199254740991,\"xxh3\":\"7ac03641074b57ba\"", "tokenizer has shape"},
         {"tokenizer-size-shape", "\"shape\":[32],", "\"shape\":[33],", "tokenizer has shape 33"},
     };
-    Bytes file = checkpoint_fixture_file("weights");
-    for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
-        Bytes forged = checkpoint_forge(&file, forgeries[i].find, forgeries[i].replace);
-        check_refused(forgeries[i].name, forged.data, forged.size, forgeries[i].message);
-        io_bytes_free(&forged);
-    }
-    io_bytes_free(&file);
+    checkpoint_check_forgeries("weights", forgeries, sizeof forgeries / sizeof forgeries[0]);
 }
 
 /* A save that cannot succeed says so and leaves the earlier file and no other. */

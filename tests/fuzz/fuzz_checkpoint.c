@@ -35,7 +35,8 @@ static void save_and_reload(const Checkpoint *c) {
                                  .weights = blocks[0],
                                  .adam_m = blocks[1],
                                  .adam_v = blocks[2],
-                                 .tokenizer = c->tokenizer};
+                                 .tokenizer = c->tokenizer,
+                                 .labels = c->labels.count ? &c->labels : NULL};
     snprintf(path, sizeof path, "/tmp/fuzz-checkpoint-%ld", (long)getpid());
     must(checkpoint_save(path, &content, &err) && checkpoint_open(&again, path, &err),
          "what loads can be saved and loaded");
@@ -46,6 +47,9 @@ static void save_and_reload(const Checkpoint *c) {
     must(again.state.step == c->state.step && again.state.window_loss == c->state.window_loss &&
              again.state.data_hash == c->state.data_hash,
          "same state");
+    must(again.labels.count == c->labels.count, "as many labels");
+    for (size_t i = 0; i < c->labels.count; i++)
+        must(!strcmp(again.labels.names[i], c->labels.names[i]), "same labels");
     checkpoint_close(&again);
     unlink(path);
     for (size_t i = 0; i < 3; i++) free(blocks[i]);
