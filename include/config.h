@@ -167,11 +167,19 @@ bool config_resolve_data(Config *config, Err *err);
 /* The same for one list, e.g. only data.valid; `key` is its name in messages.  An empty list gives
  * an empty list. */
 bool config_expand_globs(PathList *out, const GlobList *globs, const char *key, Err *err);
+
+/* The same for the files of a task: under TASK_IMDB a glob may also match a folder that holds pos/
+ * and neg/, which task_file_read takes as it is.  config_resolve_data does so too. */
+bool config_expand_task_globs(PathList *out, const GlobList *globs, const char *key, TaskKind task,
+                              Err *err);
 void config_paths_free(PathList *paths);
 
 /* Records how many pieces the tokenizer in use has, in model.vocab and tokenizer.vocab_size, so
  * that the written configuration holds it. */
 void config_set_vocab(Config *config, size_t pieces);
+
+/* train.micro_batch where it is not given. */
+size_t config_default_micro_batch(size_t n, size_t batch);
 
 /* The resolved configuration as YAML: every key, globs as patterns.  Reading it back, by
  * config_from_yaml or as a file by config_load, gives the same Config (path, notes and expanded

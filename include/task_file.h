@@ -3,16 +3,16 @@
  *   sst2    TSV with a header: sentence, label (0 negative, 1 positive)
  *   qnli    TSV with a header: question, sentence, label (entailment, not_entailment)
  *   qqp     TSV with a header: question1, question2, is_duplicate (0 not_duplicate, 1 duplicate)
- *   imdb    TSV with a header: text, label (0 negative, 1 positive); or files of the original layout,
- *           .../pos/ID_RATING.txt and .../neg/ID_RATING.txt, a review a file, in which line ends, tabs
- *           and `<br />` tags are read as spaces and several spaces as one; or a folder that holds
- *           pos/ and neg/ (read in the order neg, pos)
+ *   imdb    TSV with a header: text, label (0 negative, 1 positive); or files of the original
+ *           layout, .../pos/ID_RATING.txt and .../neg/ID_RATING.txt, a review a file, in which line
+ *           ends, tabs, `<br />` tags and U+0080 to U+009F are read as spaces and several spaces as
+ *           one; or a folder that holds pos/ and neg/ (read in the order neg, pos)
  *   custom  columns that the configuration names
  *
  * TSV is GLUE's: columns by name in any order, further columns ignored, no quoting and no escaping.
  * Files whose names end in .jsonl are JSON lines instead, an object a line with the columns as its
- * members; texts are strings, a label is a string, an integer or a boolean.  Labels may be the names
- * of the classes too.  Any of these files may be .gz or .zst. */
+ * members; texts are strings, a label is a string, an integer or a boolean.  Labels may be the
+ * names of the classes too.  Any of these files may be .gz or .zst. */
 #ifndef TASK_FILE_H
 #define TASK_FILE_H
 
@@ -62,15 +62,15 @@ typedef enum TaskLabels {
                              labels are not looked at */
 } TaskLabels;
 
-/* Reads all files.  Classes of custom tasks: those of `known` (a checkpoint's) where it is not NULL,
- * else the distinct label words of the files, in numeric order if all are integers, else in byte
- * order; the other tasks have theirs.  ERR_FAILED with "file:line: found, wanted, remedy" for: a
- * column that the header lacks (names those it has), the columns of another task, a row with too
+/* Reads all files.  Classes of custom tasks: those of `known` (a checkpoint's) where it is not
+ * NULL, else the distinct label words of the files, in numeric order if all are integers, else in
+ * byte order; the other tasks have theirs.  ERR_FAILED with "file:line: found, wanted, remedy" for:
+ * a column that the header lacks (names those it has), the columns of another task, a row with too
  * few or too many columns, a blank line before the last row, an empty text (not under
  * TASK_LABELS_IF_THERE), a label that is not among the classes, GLUE's test files (label -1) where
  * labels are needed, a file without rows, fewer than two classes in training data (known NULL and
- * labels needed), NUL, text that is no UTF-8.  CR LF is LF; a byte order mark and blank lines at the
- * end are left out.  On failure *out is empty. */
+ * labels needed), NUL, text that is no UTF-8.  CR LF is LF; a byte order mark and blank lines at
+ * the end are left out.  On failure *out is empty. */
 bool task_file_read(TaskFile *out, const FinetuneConfig *config, const LabelSet *known,
                     const PathList *paths, TaskLabels labels, Err *err);
 

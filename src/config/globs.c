@@ -57,28 +57,51 @@ static bool fail_glob(const Glob *glob, const char *key, Err *err, const char *r
                    reason);
 }
 
+static bool is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* A folder of the original IMDB layout: it holds pos/ and neg/. */
+static bool is_review_folder(const char *path) {
+    static const char *const parts[] = {"pos", "neg"};
+    bool all = true;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t size = strlen(path) + strlen(parts[i]) + 2;
+        char *part = malloc(size);
+        if (part) snprintf(part, size, "%s/%s", path, parts[i]);
+        all = all && part && is_folder(part);
+        free(part);
+    }
+    return all;
+}
+
 /* Appends the glob's files, sorted by bytes so that the order does not depend on the locale. */
-static bool append_matches(PathList *out, const Glob *glob, const char *key, const glob_t *found,
-                           Err *err) {
+static bool append_matches(PathList *out, const Glob *glob, const char *key, TaskKind task,
+                           const glob_t *found, Err *err) {
     char **items = realloc(out->items, (out->count + found->gl_pathc) * sizeof *items);
     if (!items) return fail_memory(err);
     out->items = items;
     size_t first = out->count;
     for (size_t i = 0; i < found->gl_pathc; i++) {
         const char *path = found->gl_pathv[i];
-        struct stat st;
-        if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) continue;
+        if (is_folder(path) && !(task == TASK_IMDB && is_review_folder(path))) continue;
         items[out->count] = strdup(path);
         if (!items[out->count]) return fail_memory(err);
         out->count++;
     }
-    if (out->count == first)
-        return fail_glob(glob, key, err, "names only folders: wanted files, e.g. folder/*.txt");
+    if (out->count == first) {
+        return fail_glob(glob, key, err,
+                         task == TASK_IMDB
+                             ? "names only folders: wanted files, or one that holds pos/ and neg/"
+                             : "names only folders: wanted files, e.g. folder/*.txt");
+    }
     qsort(items + first, out->count - first, sizeof *items, compare_paths);
     return true;
 }
 
-static bool expand_glob(PathList *out, const Glob *wanted, const char *key, Err *err) {
+static bool expand_glob(PathList *out, const Glob *wanted, const char *key, TaskKind task,
+                        Err *err) {
     glob_t found = {0};
     int status = glob(wanted->pattern, GLOB_NOSORT, NULL, &found);
     bool ok;
@@ -89,16 +112,20 @@ static bool expand_glob(PathList *out, const Glob *wanted, const char *key, Err 
     else if (status != 0 || found.gl_pathc == 0)
         ok = fail_glob(wanted, key, err, "no file matches");
     else
-        ok = append_matches(out, wanted, key, &found, err);
+        ok = append_matches(out, wanted, key, task, &found, err);
     globfree(&found);
     return ok;
 }
 
-/* The first of the sorted paths that occurs twice, or NULL. */
+/* One of the paths that occurs twice, or that is inside another one, a folder; or NULL. */
 static const char *find_repeated(char **paths, size_t count) {
     qsort(paths, count, sizeof *paths, compare_paths);
-    for (size_t i = 1; i < count; i++) {
-        if (strcmp(paths[i - 1], paths[i]) == 0) return paths[i];
+    for (size_t i = 0; i < count; i++) {
+        size_t size = strlen(paths[i]);
+        /* in this order, all that begin alike follow one another */
+        for (size_t j = i + 1; j < count && strncmp(paths[j], paths[i], size) == 0; j++) {
+            if (paths[j][size] == 0 || paths[j][size] == '/') return paths[j];
+        }
     }
     return NULL;
 }
@@ -125,21 +152,27 @@ static bool check_repeated(const PathList *a, const PathList *b, const char *mes
     return ok;
 }
 
-bool config_expand_globs(PathList *out, const GlobList *globs, const char *key, Err *err) {
+bool config_expand_task_globs(PathList *out, const GlobList *globs, const char *key, TaskKind task,
+                              Err *err) {
     static const PathList none = {0};
     char message[128];
     bool ok = true;
     *out = (PathList){0};
     for (size_t i = 0; ok && i < globs->count; i++)
-        ok = expand_glob(out, &globs->items[i], key, err);
+        ok = expand_glob(out, &globs->items[i], key, task, err);
     snprintf(message, sizeof message, "named twice by %s: make the globs disjoint", key);
     ok = ok && check_repeated(out, &none, message, err);
     if (!ok) config_paths_free(out);
     return ok;
 }
 
+bool config_expand_globs(PathList *out, const GlobList *globs, const char *key, Err *err) {
+    return config_expand_task_globs(out, globs, key, TASK_NONE, err);
+}
+
 bool config_resolve_data(Config *config, Err *err) {
     DataConfig *data = &config->data;
+    TaskKind task = config->finetune.task;
     config_paths_free(&data->train);
     config_paths_free(&data->valid);
     if (data->train_globs.count == 0) {
@@ -148,8 +181,8 @@ bool config_resolve_data(Config *config, Err *err) {
             "%.500s: data.train is missing: wanted the text shards, e.g. data: {train: text/*.txt}",
             config->path);
     }
-    return config_expand_globs(&data->train, &data->train_globs, "data.train", err) &&
-           config_expand_globs(&data->valid, &data->valid_globs, "data.valid", err) &&
+    return config_expand_task_globs(&data->train, &data->train_globs, "data.train", task, err) &&
+           config_expand_task_globs(&data->valid, &data->valid_globs, "data.valid", task, err) &&
            check_repeated(
                &data->train, &data->valid,
                "named by data.train and by data.valid: keep held-out text out of training", err);

@@ -17,11 +17,13 @@ static bool has_column(const Span *names, size_t count, const char *wanted) {
     return false;
 }
 
-/* The task other than r's whose texts the columns hold, or NULL. */
+/* The task other than r's whose texts the columns hold, or NULL; none for custom, whose columns are
+ * chosen on purpose. */
 static const char *task_of_columns(size_t *texts, const TaskReader *r, const Span *names,
                                    size_t count) {
     static const TaskKind kinds[] = {TASK_QNLI, TASK_QQP, TASK_SST2, TASK_IMDB}; /* pairs first */
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    bool custom = r->spec.classes[0] == NULL;
+    for (size_t i = 0; !custom && i < sizeof kinds / sizeof *kinds; i++) {
         TaskSpec other = task_spec(&(FinetuneConfig){.task = kinds[i]});
         bool all = true;
         *texts = 0;
@@ -113,8 +115,7 @@ bool task_columns_find(size_t found[TASK_COLUMNS], const TaskReader *r, const Sp
     }
     /* a QNLI file has all that SST-2 wants, and a question besides */
     size_t texts;
-    bool named = r->spec.classes[0] != NULL;
-    if (named && !r->spec.text[1] && task_of_columns(&texts, r, names, count) && texts == 2)
+    if (!r->spec.text[1] && task_of_columns(&texts, r, names, count) && texts == 2)
         return fail_columns(r, names, count, NULL, line, err);
     return true;
 }

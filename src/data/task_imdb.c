@@ -44,24 +44,26 @@ static bool is_folder(Span folder, const char *name) {
     return folder.size == strlen(name) && memcmp(folder.text, name, folder.size) == 0;
 }
 
-/* Line ends, tabs and `<br />` tags become spaces, and of several spaces one is left, none at the
- * ends.  Returns the new size. */
-static size_t fold_spaces(char *text, size_t size) {
+/* Bytes at p that are read as a space: blanks, `<br />` tags, and U+0080 to U+009F, control
+ * characters that a wrong conversion has put in place of dashes and quotation marks.  0: none. */
+static size_t space_length(const char *p, size_t left) {
     static const char TAG[] = "<br />";
     enum { TAG_SIZE = sizeof TAG - 1 };
+    if (*p == ' ' || (*p >= '\t' && *p <= '\r')) return 1;
+    if (left >= TAG_SIZE && memcmp(p, TAG, TAG_SIZE) == 0) return TAG_SIZE;
+    return left >= 2 && p[0] == '\xC2' && (unsigned char)p[1] < 0xA0 ? 2 : 0;
+}
+
+/* One space for each run of them, none at the ends.  Returns the new size. */
+static size_t fold_spaces(char *text, size_t size) {
     size_t filled = 0;
     for (size_t i = 0; i < size;) {
-        size_t taken = 1;
-        bool space = text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r');
-        if (size - i >= TAG_SIZE && memcmp(text + i, TAG, TAG_SIZE) == 0) {
-            space = true;
-            taken = TAG_SIZE;
-        }
-        if (!space)
+        size_t space = space_length(text + i, size - i);
+        if (space == 0)
             text[filled++] = text[i];
         else if (filled > 0 && text[filled - 1] != ' ')
             text[filled++] = ' ';
-        i += taken;
+        i += space ? space : 1;
     }
     return filled > 0 && text[filled - 1] == ' ' ? filled - 1 : filled;
 }
@@ -99,9 +101,10 @@ static int compare_names(const void *a, const void *b) {
 }
 
 static char *join(const char *folder, const char *name) {
-    size_t size = strlen(folder) + strlen(name) + 2;
+    size_t length = strlen(folder), size = length + strlen(name) + 2;
+    while (length > 1 && folder[length - 1] == '/') length--;
     char *path = malloc(size);
-    if (path) snprintf(path, size, "%s/%s", folder, name);
+    if (path) snprintf(path, size, "%.*s/%s", (int)length, folder, name);
     return path;
 }
 
