@@ -19,14 +19,17 @@ typedef struct Metrics {
     uint64_t step;        /* updates done */
     double epoch;         /* passes over the data, fractional */
     uint64_t tokens;      /* consumed since the start of the run */
-    double loss;          /* mean over the masked tokens since the last line */
+    double loss;          /* mean over the masked tokens, or rows, since the last line */
     double lr, grad_norm; /* of the last update; the norm before clipping */
-    size_t length;        /* longest piece its sequences were cut into; model.n: whole */
+    size_t length; /* longest piece its sequences were cut into; model.n: whole; 0: not written */
     double tokens_per_s;  /* of the updates since the last line, without evaluations and saves */
     double elapsed_s;     /* training time, without downtime between resumes */
     bool evaluated;       /* the members below are there */
     double valid_loss, valid_ppl;
     double unigram_entropy; /* of the held-out text: what word frequencies alone reach */
+    bool scored; /* the members below and valid_loss are there: the score of a classifier */
+    double accuracy, f1, mcc;
+    double majority; /* accuracy of the most frequent class */
 } Metrics;
 
 /* Opens run_dir/metrics.jsonl for appending and first drops (atomically) every line beyond `step`

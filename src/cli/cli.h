@@ -62,7 +62,7 @@ typedef struct Command {
     bool (*run)(const Args *args, Err *err);
 } Command;
 
-extern const Command command_bench, command_eval, command_fill_mask, command_inspect, command_plan,
+extern const Command command_bench, command_eval, command_fill_mask, command_finetune, command_inspect, command_plan,
     command_prepare, command_pretrain, command_tokenizer;
 
 /* Takes arguments and options apart.  Fails with ERR_CONFIG; free with args_free in any case. */

@@ -12,10 +12,10 @@
 #define LINFORMER_VERSION "unknown"
 #endif
 
-enum { COMMANDS = 8 };
+enum { COMMANDS = 9 };
 
 static const Command *const commands[COMMANDS] = {
-    &command_tokenizer, &command_prepare, &command_pretrain, &command_eval,
+    &command_tokenizer, &command_prepare, &command_pretrain, &command_finetune, &command_eval,
     &command_fill_mask, &command_inspect, &command_plan,     &command_bench,
 };
 

@@ -43,17 +43,26 @@ static bool fail_pair(const Loader *loader, const char *a_path, const char *a_te
 
 /* A whole batch of a large model seldom fits into memory: about 8192 tokens keep the matrix
  * products busy. */
+size_t config_default_micro_batch(size_t n, size_t batch) {
+    size_t wanted = n < MICRO_BATCH_TOKENS ? MICRO_BATCH_TOKENS / n : 1;
+    return wanted < batch ? wanted : batch;
+}
+
 static void derive_micro_batch(Loader *loader) {
     Config *config = loader->config;
-    if (origin_of(loader, find_key("train.micro_batch"))->order > 0) return;
-    size_t wanted = config->model.n < MICRO_BATCH_TOKENS ? MICRO_BATCH_TOKENS / config->model.n : 1;
-    config->train.micro_batch = wanted < config->train.batch ? wanted : config->train.batch;
+    if (origin_of(loader, find_key("train.micro_batch"))->order == 0)
+        config->train.micro_batch =
+            config_default_micro_batch(config->model.n, config->train.batch);
 }
 
 static bool fill_k(Loader *loader, Err *err) {
     ModelConfig *model = &loader->config->model;
     bool is_full = model->attention == ATTENTION_FULL;
     size_t given = loader->k_count ? loader->k_count : 1;
+    bool is_taken = finetune_from_checkpoint(loader->config);
+    /* the list is compared with the checkpoint's: the default number of layers says nothing */
+    if (is_taken && loader->k_count && origin_of(loader, find_key("model.layers"))->order == 0)
+        model->layers = given;
     if (loader->k_count && given != model->layers && !is_full) {
         char list_text[96], layers_text[96];
         snprintf(list_text, sizeof list_text, "a list of %zu, wanted one for each layer, and",
@@ -68,8 +77,7 @@ static bool fill_k(Loader *loader, Err *err) {
         else if (l >= given)
             model->k[l] = model->k[given - 1];
     }
-    bool is_checked = !is_full && !finetune_from_checkpoint(loader->config);
-    for (size_t l = 0; l < model->layers && is_checked; l++) {
+    for (size_t l = 0; l < model->layers && !is_full && !is_taken; l++) {
         if (model->k[l] > model->n)
             return fail_pair(loader, "model.k", "the projected length must be at most", "model.n",
                              "the sequence length must be at least", err);

@@ -4,15 +4,16 @@
 
 #include "trainer_internal.h"
 
-/* Keys that change neither what is computed nor the course of the budget.  Text and tokenizer are
- * compared by hash. */
-static bool may_change(const char *path) {
+/* Keys that change neither what is computed nor the course of the budget.  Text, rows and tokenizer
+ * are compared by hash.  The evaluations of a fine-tuning choose its checkpoint. */
+static bool may_change(const char *path, bool is_task) {
     static const char *const free_keys[] = {"run",
                                             "train.threads",
                                             "train.micro_batch",
                                             "train.log_every",
-                                            "train.eval_every",
-                                            "train.eval_sequences"};
+                                            "train.eval_sequences",
+                                            "finetune.seeds"};
+    if (!is_task && !strcmp(path, "train.eval_every")) return true;
     static const char *const free_sections[] = {"data.", "tokenizer.", "checkpoint."};
     for (size_t i = 0; i < sizeof free_keys / sizeof free_keys[0]; i++) {
         if (!strcmp(path, free_keys[i])) return true;
@@ -31,7 +32,7 @@ bool resume_check_config(const Config *stored, const Config *given, Err *err) {
     bool ok = true;
     const char *path;
     for (size_t i = 0; ok && (path = config_key_path(i)) != NULL; i++) {
-        if (may_change(path)) continue;
+        if (may_change(path, given->finetune.task != TASK_NONE)) continue;
         char *was = config_key_value(stored, path), *is = config_key_value(given, path);
         if (!was || !is) {
             ok = err_set(err, ERR_FAILED, "no memory to compare the configurations");

@@ -99,13 +99,18 @@ static char *line_text(const Metrics *line) {
               add_count(o, "tokens", line->tokens) && add_number(o, "loss", line->loss, 17) &&
               add_number(o, "lr", line->lr, 17) &&
               add_number(o, "grad_norm", line->grad_norm, 17) &&
-              add_number(o, "length", (double)line->length, 17) &&
+              (line->length == 0 || add_count(o, "length", line->length)) &&
               add_number(o, "tokens_per_s", line->tokens_per_s, 6) &&
               add_number(o, "elapsed_s", line->elapsed_s, 9);
     if (ok && line->evaluated) {
         ok = add_number(o, "valid_loss", line->valid_loss, 17) &&
              add_number(o, "valid_ppl", line->valid_ppl, 17) &&
              add_number(o, "unigram_entropy", line->unigram_entropy, 17);
+    }
+    if (ok && line->scored) {
+        ok = add_number(o, "valid_loss", line->valid_loss, 17) &&
+             add_number(o, "accuracy", line->accuracy, 17) && add_number(o, "f1", line->f1, 17) &&
+             add_number(o, "mcc", line->mcc, 17) && add_number(o, "majority", line->majority, 17);
     }
     if (ok) text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);

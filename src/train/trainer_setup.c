@@ -221,16 +221,6 @@ static bool open_checkpoint(Checkpoint *out, const Trainer *t, ResumeMode resume
     return ok;
 }
 
-static void log_model(const Trainer *t) {
-    const ModelConfig *m = &t->config.model;
-    log_info("model: %zu parameters, %zu of them trained; %zu layers, width %zu, %zu heads, ffn "
-             "%zu, n %zu, %s, %zu projection "
-             "matrices",
-             t->table.parameters, t->table.trainable, m->layers, m->width, m->heads, m->ffn, m->n,
-             m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
-             t->table.projections);
-}
-
 bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *err) {
     Checkpoint from = {0};
     *out = (Trainer){.config = *config, .log = RUN_LOG_CLOSED, .run_dir_lock = -1};
@@ -238,11 +228,12 @@ bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *
               open_checkpoint(&from, out, resume, err) && open_data(out, err) &&
               param_table_create(&out->table, &out->config.model, err);
     if (ok) {
-        log_model(out);
+        training_log_model(&out->config.model, &out->table);
         log_data(out);
     }
     ok = ok && allocate(out, err) && load_or_init(out, from.map.data ? &from : NULL, err) &&
          training_write_config(&out->config, out->config.run_dir, err) && open_metrics(out, err);
+    if (ok) training_log_config(&out->config);
     checkpoint_close(&from);
     if (!ok) trainer_destroy(out);
     return ok;

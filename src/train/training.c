@@ -53,13 +53,27 @@ bool training_write_config(const Config *config, const char *run_dir, Err *err) 
     bool ok = yaml ? training_path(path, run_dir, "config.yaml", err) &&
                          io_write_file(path, yaml, strlen(yaml), err)
                    : err_set(err, ERR_FAILED, "no memory for the configuration");
-    for (char *line = yaml; ok && line && *line;) {
+    free(yaml);
+    return ok;
+}
+
+void training_log_config(const Config *config) {
+    char *yaml = config_to_yaml(config);
+    for (char *line = yaml; line && *line;) {
         size_t length = strcspn(line, "\n");
         log_info("  %.*s", (int)length, line);
         line += length + (line[length] == '\n');
     }
     free(yaml);
-    return ok;
+}
+
+void training_log_model(const ModelConfig *m, const ParamTable *table) {
+    log_info("model: %zu parameters, %zu of them trained; %zu layers, width %zu, %zu heads, ffn "
+             "%zu, n %zu, %s, %zu projection "
+             "matrices",
+             table->parameters, table->trainable, m->layers, m->width, m->heads, m->ffn, m->n,
+             m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
+             table->projections);
 }
 
 bool training_start_threads(const TrainConfig *train, Err *err) {

@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "err.h"
+#include "params.h"
 
 enum { TRAINING_PATH_SIZE = 4096 };
 
@@ -25,8 +26,10 @@ bool training_path(char *out, const char *run_dir, const char *name, Err *err);
  * a descriptor to close in the end, or -1.  The lock goes with the process, however it ends. */
 bool training_lock(int *lock, const char *run_dir, Err *err);
 
-/* Writes run_dir/config.yaml and logs it. */
+/* Writes run_dir/config.yaml. */
 bool training_write_config(const Config *config, const char *run_dir, Err *err);
+void training_log_config(const Config *config);
+void training_log_model(const ModelConfig *model, const ParamTable *table);
 
 /* Sets the thread count, tests the libraries, logs what they are. */
 bool training_start_threads(const TrainConfig *train, Err *err);

@@ -1,0 +1,152 @@
+/* The rows of a task: read, held out, encoded, described. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "finetune_internal.h"
+#include "io.h"
+#include "log.h"
+#include "rng.h"
+
+enum { CLASSES_SHOWN = 10 };
+
+/* ---- holdout */
+
+bool finetune_is_held_out(size_t row, size_t count, double share) {
+    double wanted = round(share * (double)count);
+    size_t held = wanted < 1 ? 1 : (size_t)wanted;
+    if (held >= count) held = count - 1;
+    return rng_permute(rng_key(0, RNG_HOLDOUT, 0, 0), row, count) < held;
+}
+
+/* Moves the held-out rows of `file` to *held, whose rows are malloc'd and whose texts stay the
+ * file's. */
+static bool hold_out(TaskFile *held, TaskFile *file, double share, Err *err) {
+    size_t count = file->count, kept = 0;
+    if (count < 2)
+        return err_set(err, ERR_FAILED,
+                       "data.train: %zu row, of which finetune.holdout can take none: wanted at "
+                       "least 2",
+                       count);
+    *held = (TaskFile){.rows = malloc(count * sizeof *held->rows), .pairs = file->pairs};
+    if (!held->rows) return err_set(err, ERR_FAILED, "no memory for %zu rows", count);
+    for (size_t i = 0; i < count; i++) {
+        if (finetune_is_held_out(i, count, share))
+            held->rows[held->count++] = file->rows[i];
+        else
+            file->rows[kept++] = file->rows[i];
+    }
+    file->count = kept;
+    return true;
+}
+
+/* ---- reading */
+
+static bool encode(TaskData *out, const TaskFile *file, const Finetune *f, const char *key,
+                   Err *err) {
+    if (task_data_encode(out, file, &f->config.finetune, f->tokenizer, f->config.model.n, err))
+        return true;
+    return err_context(err, "%s", key);
+}
+
+static bool read_rows(Finetune *f, Err *err) {
+    const Config *config = &f->config;
+    const FinetuneConfig *task = &config->finetune;
+    TaskFile train = {0}, valid = {0}, held = {0};
+    bool ok = task_file_read(&train, task, NULL, &config->data.train, TASK_LABELS_NEEDED, err) &&
+              label_set_copy(&f->labels, &train.labels, err);
+    if (ok && task->holdout > 0)
+        ok = hold_out(&held, &train, task->holdout, err);
+    else if (ok)
+        ok = task_file_read(&valid, task, &f->labels, &config->data.valid, TASK_LABELS_NEEDED, err);
+    ok =
+        ok && encode(&f->train, &train, f, "data.train", err) &&
+        encode(&f->valid, held.rows ? &held : &valid, f, held.rows ? "holdout" : "data.valid", err);
+    free(held.rows);
+    task_file_free(&train);
+    task_file_free(&valid);
+    return ok;
+}
+
+static bool hash_rows(Finetune *f, Err *err) {
+    const TaskData *parts[] = {&f->train, &f->valid};
+    IoHash *hash = io_hash_begin();
+    if (!hash) return err_set(err, ERR_FAILED, "no memory for a checksum");
+    for (size_t p = 0; p < 2; p++) {
+        const TaskData *data = parts[p];
+        io_hash_add(hash, data->start, (data->count + 1) * sizeof *data->start);
+        io_hash_add(hash, data->ids, data->start[data->count] * sizeof *data->ids);
+        io_hash_add(hash, data->labels, data->count * sizeof *data->labels);
+    }
+    f->data_hash = io_hash_end(hash);
+    return true;
+}
+
+/* ---- what they are */
+
+static int compare_sizes(const void *a, const void *b) {
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The lower of two middle lengths; 0 without memory, for it is only shown. */
+static size_t median_length(const TaskData *data) {
+    size_t *lengths = malloc(data->count * sizeof *lengths);
+    if (!lengths) return 0;
+    for (size_t i = 0; i < data->count; i++) lengths[i] = task_data_length(data, i);
+    qsort(lengths, data->count, sizeof *lengths, compare_sizes);
+    size_t median = lengths[(data->count - 1) / 2];
+    free(lengths);
+    return median;
+}
+
+/* "negative 120, positive 130"; the last of many classes are only counted. */
+static void show_counts(char *out, size_t size, const LabelSet *labels, const size_t *counts) {
+    size_t used = 0;
+    for (size_t c = 0; c < labels->count && c < CLASSES_SHOWN && used < size; c++)
+        used += (size_t)snprintf(out + used, size - used, "%s%.40s %zu", c ? ", " : "",
+                                 labels->names[c], counts[c]);
+    if (labels->count > CLASSES_SHOWN && used < size)
+        snprintf(out + used, size - used, ", and %zu classes more", labels->count - CLASSES_SHOWN);
+}
+
+/* Logs one part, *largest being the rows of its most frequent class; `needed`: more than one class
+ * must be there. */
+static bool describe(size_t *largest, const Finetune *f, const TaskData *data, const char *name,
+                     bool needed, Err *err) {
+    char shown[640] = "";
+    size_t classes = f->labels.count, top = 0, absent = 0;
+    size_t *counts = calloc(classes, sizeof *counts);
+    if (!counts) return err_set(err, ERR_FAILED, "no memory for %zu classes", classes);
+    for (size_t i = 0; i < data->count; i++) counts[data->labels[i]]++;
+    for (size_t c = 0; c < classes; c++) {
+        if (counts[c] > counts[top]) top = c;
+        absent += counts[c] == 0;
+    }
+    *largest = counts[top];
+    show_counts(shown, sizeof shown, &f->labels, counts);
+    free(counts);
+    log_info("%s: %zu rows (%s); %zu tokens at the median, %zu at most, %zu rows cut to n = %zu",
+             name, data->count, shown, median_length(data), data->longest, data->cut,
+             f->config.model.n);
+    if (*largest == data->count && needed)
+        return err_set(err, ERR_FAILED,
+                       "%s: all %zu rows are of the class %.60s: wanted rows of at least two "
+                       "classes to tell apart",
+                       name, data->count, f->labels.names[top]);
+    if (absent) log_warn("%s has no row of %zu of the %zu classes", name, absent, classes);
+    return true;
+}
+
+bool finetune_read_data(Finetune *f, Err *err) {
+    size_t largest = 0;
+    if (!read_rows(f, err) || !hash_rows(f, err)) return false;
+    if (!describe(&largest, f, &f->train, "data.train", true, err)) return false;
+    const char *name = f->config.finetune.holdout > 0 ? "held out of data.train" : "data.valid";
+    if (!describe(&largest, f, &f->valid, name, false, err)) return false;
+    f->majority = (double)largest / (double)f->valid.count;
+    log_info("always answering the most frequent class: accuracy %.4f", f->majority);
+    return true;
+}

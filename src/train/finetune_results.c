@@ -1,0 +1,209 @@
+/* result.json of a seed, results.json of all, and what they come to together. */
+#include <cJSON.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "finetune_internal.h"
+#include "io.h"
+#include "training.h"
+
+static const size_t LARGEST_FILE = (size_t)1 << 20;
+
+const char *finetune_metric_name(ClassMetric metric) {
+    return metric == METRIC_F1 ? "f1" : metric == METRIC_MCC ? "mcc" : "accuracy";
+}
+
+double finetune_metric(const FinetuneScore *score, ClassMetric metric) {
+    return metric == METRIC_F1 ? score->f1 : metric == METRIC_MCC ? score->mcc : score->accuracy;
+}
+
+/* ---- writing: cJSON prints a double so that it reads back the same, and NaN as null */
+
+static void add_score(cJSON *object, const FinetuneScore *score) {
+    cJSON_AddNumberToObject(object, "accuracy", score->accuracy);
+    cJSON_AddNumberToObject(object, "f1", score->f1);
+    cJSON_AddNumberToObject(object, "mcc", score->mcc);
+    cJSON_AddNumberToObject(object, "valid_loss", score->loss);
+}
+
+static void add_seed(cJSON *object, const FinetuneSeed *s) {
+    cJSON_AddNumberToObject(object, "seed", (double)s->seed);
+    add_score(object, &s->score);
+    add_score(cJSON_AddObjectToObject(object, "last"), &s->last);
+    cJSON_AddNumberToObject(object, "best_step", (double)s->best_step);
+    cJSON_AddNumberToObject(object, "best_epoch", s->best_epoch);
+    cJSON_AddNumberToObject(object, "steps", (double)s->steps);
+    cJSON_AddNumberToObject(object, "epochs", s->epochs);
+    cJSON_AddNumberToObject(object, "elapsed_s", s->elapsed_s);
+    cJSON_AddBoolToObject(object, "stopped_early", s->stopped_early);
+    cJSON_AddBoolToObject(object, "collapsed", s->collapsed);
+    cJSON_AddStringToObject(object, "checkpoint", s->checkpoint);
+}
+
+static void add_hash(cJSON *object, const char *name, uint64_t hash) {
+    char text[24];
+    snprintf(text, sizeof text, "%016" PRIx64, hash);
+    cJSON_AddStringToObject(object, name, text);
+}
+
+bool finetune_write_seed(const FinetuneSeed *seed, const Finetune *f, Err *err) {
+    char path[TRAINING_PATH_SIZE];
+    cJSON *object = cJSON_CreateObject();
+    add_seed(object, seed);
+    cJSON_AddNumberToObject(object, "majority", f->majority);
+    add_hash(object, "data_hash", f->data_hash);
+    add_hash(object, "init_hash", f->init_hash);
+    char *text = cJSON_Print(object);
+    cJSON_Delete(object);
+    bool ok = text ? finetune_seed_path(path, f->config.run_dir, seed->seed, "result.json", err) &&
+                         io_write_file(path, text, strlen(text), err)
+                   : err_set(err, ERR_FAILED, "no memory for result.json");
+    cJSON_free(text);
+    return ok;
+}
+
+char *finetune_result_json(const FinetuneResult *r) {
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "metric", finetune_metric_name(r->metric));
+    cJSON_AddNumberToObject(object, "train_rows", (double)r->train_rows);
+    cJSON_AddNumberToObject(object, "valid_rows", (double)r->valid_rows);
+    cJSON *labels = cJSON_AddArrayToObject(object, "labels");
+    for (size_t i = 0; i < r->labels.count; i++)
+        cJSON_AddItemToArray(labels, cJSON_CreateString(r->labels.names[i]));
+    cJSON_AddNumberToObject(object, "majority", r->majority);
+    cJSON *seeds = cJSON_AddArrayToObject(object, "seeds");
+    for (size_t i = 0; i < r->count; i++) {
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddItemToArray(seeds, item);
+        add_seed(item, &r->seeds[i]);
+    }
+    add_score(cJSON_AddObjectToObject(object, "mean"), &r->mean);
+    add_score(cJSON_AddObjectToObject(object, "std"), &r->std);
+    cJSON_AddNumberToObject(object, "best_seed", (double)r->seeds[r->best].seed);
+    cJSON_AddStringToObject(object, "checkpoint", r->seeds[r->best].checkpoint);
+    char *text = cJSON_PrintUnformatted(object);
+    cJSON_Delete(object);
+    return text;
+}
+
+/* ---- reading */
+
+static bool take_number(double *out, const cJSON *object, const char *name) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    *out = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    return cJSON_IsNumber(item);
+}
+
+static bool take_score(FinetuneScore *out, const cJSON *object) {
+    return take_number(&out->accuracy, object, "accuracy") && take_number(&out->f1, object, "f1") &&
+           take_number(&out->mcc, object, "mcc") && take_number(&out->loss, object, "valid_loss");
+}
+
+static bool take_count(uint64_t *out, const cJSON *object, const char *name) {
+    double value;
+    if (!take_number(&value, object, name) || !(value >= 0 && value < 9e15)) return false;
+    *out = (uint64_t)value;
+    return true;
+}
+
+static bool take_seed(FinetuneSeed *out, const cJSON *object) {
+    const cJSON *early = cJSON_GetObjectItemCaseSensitive(object, "stopped_early");
+    const cJSON *collapsed = cJSON_GetObjectItemCaseSensitive(object, "collapsed");
+    out->stopped_early = cJSON_IsTrue(early);
+    out->collapsed = cJSON_IsTrue(collapsed);
+    return take_count(&out->seed, object, "seed") && take_score(&out->score, object) &&
+           take_score(&out->last, cJSON_GetObjectItemCaseSensitive(object, "last")) &&
+           take_count(&out->best_step, object, "best_step") &&
+           take_number(&out->best_epoch, object, "best_epoch") &&
+           take_count(&out->steps, object, "steps") &&
+           take_number(&out->epochs, object, "epochs") &&
+           take_number(&out->elapsed_s, object, "elapsed_s") && cJSON_IsBool(early) &&
+           cJSON_IsBool(collapsed);
+}
+
+static bool check_hash(const cJSON *object, const char *name, uint64_t now, const char *what,
+                       Err *err) {
+    char wanted[24];
+    const char *found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+    snprintf(wanted, sizeof wanted, "%016" PRIx64, now);
+    if (found && strcmp(found, wanted) == 0) return true;
+    return err_set(err, ERR_FAILED,
+                   "made with %s (%s %s, now %s); restore it, or give another `run` to start a new "
+                   "one",
+                   what, name, found ? found : "missing", wanted);
+}
+
+static bool parse_seed(FinetuneSeed *out, const Finetune *f, const Bytes *file, Err *err) {
+    cJSON *object = cJSON_ParseWithLength((const char *)file->data, file->size);
+    bool ok = cJSON_IsObject(object) && take_seed(out, object);
+    if (!ok)
+        err_set(err, ERR_FAILED, "not the result of a seed: remove it to train the seed again");
+    ok = ok && check_hash(object, "data_hash", f->data_hash, "other rows", err) &&
+         check_hash(object, "init_hash", f->init_hash, "another finetune.init", err);
+    cJSON_Delete(object);
+    return ok;
+}
+
+bool finetune_read_seed(FinetuneSeed *out, bool *found, const Finetune *f, uint64_t seed,
+                        Err *err) {
+    char path[TRAINING_PATH_SIZE], best[TRAINING_PATH_SIZE];
+    const char *run_dir = f->config.run_dir;
+    Bytes file;
+    *out = (FinetuneSeed){0};
+    *found = false;
+    if (!finetune_seed_path(path, run_dir, seed, "result.json", err) ||
+        !finetune_seed_path(best, run_dir, seed, "best.ckpt", err))
+        return false;
+    if (!io_is_file(path)) return true;
+    if (!io_is_file(best))
+        return err_set(err, ERR_FAILED,
+                       "%s: is there, but not its best.ckpt: remove the folder to train the seed "
+                       "again",
+                       path);
+    if (!io_read_file(&file, path, LARGEST_FILE, err)) return false;
+    bool ok = parse_seed(out, f, &file, err) || err_context(err, "%s", path);
+    io_bytes_free(&file);
+    if (!ok) return false;
+    out->checkpoint = strdup(best);
+    *found = out->checkpoint != NULL;
+    return *found || err_set(err, ERR_FAILED, "no memory for a path");
+}
+
+/* ---- over the seeds */
+
+/* Mean of a member over the seeds, and the sample standard deviation; NaN for one seed. */
+static void summarize(double *mean, double *std, const FinetuneResult *r, size_t offset) {
+    double sum = 0, squares = 0, n = (double)r->count;
+    for (size_t i = 0; i < r->count; i++)
+        sum += *(const double *)((const char *)&r->seeds[i].score + offset);
+    *mean = sum / n;
+    for (size_t i = 0; i < r->count; i++) {
+        double d = *(const double *)((const char *)&r->seeds[i].score + offset) - *mean;
+        squares += d * d;
+    }
+    *std = r->count > 1 ? sqrt(squares / (n - 1)) : NAN;
+}
+
+void finetune_summarize(FinetuneResult *out) {
+    static const size_t members[] = {offsetof(FinetuneScore, accuracy), offsetof(FinetuneScore, f1),
+                                     offsetof(FinetuneScore, mcc), offsetof(FinetuneScore, loss)};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        summarize((double *)((char *)&out->mean + members[i]),
+                  (double *)((char *)&out->std + members[i]), out, members[i]);
+    out->best = 0;
+    for (size_t i = 1; i < out->count; i++) {
+        if (finetune_metric(&out->seeds[i].score, out->metric) >
+            finetune_metric(&out->seeds[out->best].score, out->metric))
+            out->best = i;
+    }
+}
+
+void finetune_result_free(FinetuneResult *r) {
+    for (size_t i = 0; r->seeds && i < r->count; i++) free(r->seeds[i].checkpoint);
+    free(r->seeds);
+    label_set_free(&r->labels);
+    *r = (FinetuneResult){0};
+}
