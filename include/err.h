@@ -10,7 +10,7 @@ typedef enum ErrCode {
     ERR_NONE = 0,
     ERR_FAILED = 1,     /* file, data or environment fault */
     ERR_CONFIG = 2,     /* usage or configuration */
-    ERR_NONFINITE = 3,  /* training stopped by a non-finite loss or gradient norm */
+    ERR_NONFINITE = 3,  /* a loss, gradient norm or probability that is not finite */
     ERR_SIGNAL = 75     /* stopped by a signal after saving; resumable (EX_TEMPFAIL) */
 } ErrCode;
 

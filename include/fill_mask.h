@@ -41,7 +41,8 @@ void fill_mask_destroy(FillMask *fill); /* accepts a zeroed struct */
 
 /* fills (mask_count, top) overwritten: the top pieces of each mask, the most probable first; every
  * mask is predicted with the others still masked.  Special pieces are left out.  Fails when the
- * text has no mask or more than n tokens. 1 <= top <= vocabulary size - specials. */
+ * text has no mask or more than n tokens, and with ERR_NONFINITE when the model gives no number.
+ * 1 <= top <= vocabulary size - specials. */
 bool fill_mask_predict(Fill *fills, FillMask *fill, const MaskedText *text, size_t top, Err *err);
 
 #endif

@@ -79,6 +79,9 @@ size_t params_largest_k(const ModelConfig *config);
 /* Points the members of *out into block (block_reals reals, 64-byte aligned). */
 void params_view(Params *out, const ParamTable *table, const ModelConfig *config, real *block);
 
+/* Name of the first tensor of a block with a value that is not finite; NULL if there is none. */
+const char *params_first_nonfinite(const real *block, const ParamTable *table);
+
 /* N(0, 0.02) matrices, zero biases, LayerNorm weights 1, projections N(0, proj_init_std)
  * plus, under proj_init: identity, the identity repeated along the sequence (fixed ones N(0, 1/k)).
  * Each tensor is a function of (seed, its name): models that differ in one tensor agree in the

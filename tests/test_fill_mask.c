@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data_fixture.h"
 #include "encoder.h"
 #include "harness.h"
 #include "lab_fixture.h"
@@ -174,6 +175,54 @@ static void test_probabilities(void) {
     loaded_model_close(&model);
 }
 
+/* A tokenizer whose text had words with the stopper joins pieces across it. */
+static void test_stopper_in_vocabulary(void) {
+    enum { SIZE = 30000 };
+    static const char joined[] = "\xEE\x80\x80\xEE\x80\x81\n", text_behind[] = "<mask>\xEE\x80\x81";
+    Config config;
+    Tokenizer *tokenizer;
+    MaskedText masked;
+    Err err = {0};
+    char *text = data_fixture_text(1, SIZE);
+    for (size_t at = 0; at + sizeof joined < SIZE / 2; at += sizeof joined - 1)
+        memcpy(text + at, joined, sizeof joined - 1);
+    data_fixture_config(&config);
+    config.tokenizer.type = TOKENIZER_BPE;
+    char *path = data_fixture_write("joined.txt", text, SIZE);
+    data_fixture_add(&config.data.train, path);
+    if (!CHECK_MSG(tokenizer_train(&config, &err), "%s", err.msg)) test_end();
+    REQUIRE(tokenizer_load(&tokenizer, config.tokenizer.model, &err));
+    CHECK(!masked_text_encode(&masked, tokenizer, text_behind, sizeof text_behind - 1, &err));
+    CHECK_INT(err.code, ERR_FAILED);
+    CHECK_STR_CONTAINS(err.msg, "U+E000");
+    CHECK(masked_text_encode(&masked, tokenizer, "karo <mask>", 11, &err));
+    masked_text_free(&masked);
+    tokenizer_destroy(tokenizer);
+    data_fixture_free(&config);
+    free(path);
+    free(text);
+}
+
+/* Weights that went wrong are no prediction. */
+static void test_nonfinite_model(void) {
+    LoadedModel model;
+    FillMask fill;
+    MaskedText text;
+    Err err = {0};
+    Fill fills[3];
+    lab_fixture_model(&model);
+    model.params.layers[1].ff1_w[7] = (real)NAN;
+    REQUIRE(fill_mask_create(&fill, &model, NULL));
+    REQUIRE(masked_text_encode(&text, model.tokenizer, "karo <mask>", 11, NULL));
+    CHECK(!fill_mask_predict(fills, &fill, &text, 3, &err));
+    CHECK_INT(err.code, ERR_NONFINITE);
+    CHECK_STR_CONTAINS(err.msg, "layer1.ff1_w");
+    CHECK_STR_CONTAINS(err.msg, "model.ckpt");
+    masked_text_free(&text);
+    fill_mask_destroy(&fill);
+    loaded_model_close(&model);
+}
+
 static void test_refused_texts(void) {
     LoadedModel model;
     FillMask fill;
@@ -211,6 +260,8 @@ const Test tests_fill_mask[] = {
     {"several_masks", test_several_masks, TEST_FLOAT},
     {"specials_are_text", test_specials_are_text, TEST_FLOAT},
     {"probabilities", test_probabilities, 0},
+    {"stopper_in_vocabulary", test_stopper_in_vocabulary, TEST_FLOAT},
+    {"nonfinite_model", test_nonfinite_model, 0},
     {"refused_texts", test_refused_texts, TEST_FLOAT},
     {0},
 };

@@ -80,6 +80,28 @@ static void test_scores(void) {
     loaded_model_close(&model);
 }
 
+/* A loss that is no number is a failure, not a score. */
+static void test_nonfinite_model(void) {
+    static const real bad[] = {(real)NAN, (real)INFINITY};
+    LoadedModel model;
+    TextScore out;
+    lab_fixture_model(&model);
+    char *text = data_fixture_text(5, 2000), *path = data_fixture_write("a.txt", text, 2000);
+    PathList texts = {&path, 1};
+    const TextEvalOptions options = {.threads = 1};
+    for (size_t i = 0; i < 2; i++) {
+        Err err = {0};
+        model.params.head_w[3] = bad[i];
+        CHECK(!text_evaluate(&out, &model, &texts, test_temp_dir(), &options, &err));
+        CHECK_INT(err.code, ERR_NONFINITE);
+        CHECK_STR_CONTAINS(err.msg, "head_w");
+        CHECK_STR_CONTAINS(err.msg, "model.ckpt");
+    }
+    free(path);
+    free(text);
+    loaded_model_close(&model);
+}
+
 static void test_refused_texts(void) {
     LoadedModel model;
     lab_fixture_model(&model);
@@ -102,6 +124,7 @@ static void test_refused_texts(void) {
 
 const Test tests_text_eval[] = {
     {"scores", test_scores, 0},
+    {"nonfinite_model", test_nonfinite_model, 0},
     {"refused_texts", test_refused_texts, TEST_FLOAT},
     {0},
 };

@@ -1,6 +1,7 @@
 #include "fill_mask.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +12,12 @@
 
 static const char MASK[] = "<mask>";
 
-/* A private-use character, so in no vocabulary: pieces are never joined across it, and it shows
- * where a text really begins. */
+/* A private-use character, so in no vocabulary worth the name: pieces are not joined across it, and
+ * it shows where a text really begins.  That is checked where it is used. */
 static const char STOPPER[] = "\xEE\x80\x80";
 
-enum { MASK_SIZE = sizeof MASK - 1, STOPPER_SIZE = sizeof STOPPER - 1 };
+/* STOPPER_PIECES: its bytes, the space that a text begins with, and room to spare. */
+enum { MASK_SIZE = sizeof MASK - 1, STOPPER_SIZE = sizeof STOPPER - 1, STOPPER_PIECES = 8 };
 
 /* Growing list of ids, and the buffer that the tokenizer fills. */
 typedef struct Encoder {
@@ -60,6 +62,17 @@ static bool append_start(Encoder *e, const char *text, size_t size, Err *err) {
            append(e, e->piece_ids, count, err);
 }
 
+/* The ids of the stopper, into `ids` (STOPPER_PIECES). */
+static bool encode_stopper(uint32_t *ids, size_t *count, Encoder *e, Err *err) {
+    if (!tokenizer_encode(e->tokenizer, &e->piece_ids, count, &e->piece_capacity, STOPPER,
+                          STOPPER_SIZE, err))
+        return false;
+    if (*count > STOPPER_PIECES)
+        return err_set(err, ERR_FAILED, "the tokenizer cuts one character into %zu pieces", *count);
+    if (*count > 0) memcpy(ids, e->piece_ids, *count * sizeof *ids);
+    return true;
+}
+
 /* Text behind a mask: encoded behind the stopper, whose own pieces are then left out. */
 static bool append_inner(Encoder *e, const char *text, size_t size, Err *err) {
     if (size == 0) return true;
@@ -67,12 +80,15 @@ static bool append_inner(Encoder *e, const char *text, size_t size, Err *err) {
     if (!stopped) return err_set(err, ERR_FAILED, "out of memory for %zu bytes of text", size);
     memcpy(stopped, STOPPER, STOPPER_SIZE);
     memcpy(stopped + STOPPER_SIZE, text, size);
-    size_t alone, count;
-    bool ok = tokenizer_encode(e->tokenizer, &e->piece_ids, &alone, &e->piece_capacity, STOPPER,
-                               STOPPER_SIZE, err) &&
+    uint32_t stopper[STOPPER_PIECES];
+    size_t alone = 0, count = 0;
+    bool ok = encode_stopper(stopper, &alone, e, err) &&
               tokenizer_encode(e->tokenizer, &e->piece_ids, &count, &e->piece_capacity, stopped,
                                STOPPER_SIZE + size, err);
-    assert(!ok || count >= alone);
+    if (ok && (count < alone || memcmp(e->piece_ids, stopper, alone * sizeof *stopper) != 0))
+        ok = err_set(err, ERR_FAILED,
+                     "the tokenizer of this checkpoint has pieces with U+E000, which here stands "
+                     "for a mask: what follows <mask> cannot be cut apart from it");
     if (ok) ok = append(e, e->piece_ids + alone, count - alone, err);
     free(stopped);
     return ok;
@@ -169,6 +185,8 @@ bool fill_mask_predict(Fill *fills, FillMask *fill, const MaskedText *text, size
         mlm_head_logits(&fill->acts, &fill->model->params, config, &row, 1);
         softmax_rows(fill->acts.logits, 1, config->vocab);
         take_top(fills + m * top, top, fill->acts.logits, config->vocab);
+        if (!isfinite(fills[m * top].probability))
+            return loaded_model_fail_nonfinite(fill->model, "the largest probability", err);
     }
     return true;
 }

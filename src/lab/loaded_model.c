@@ -43,6 +43,14 @@ bool loaded_model_check_classifier(const LoadedModel *model, Err *err) {
                    c->path, c->kind);
 }
 
+bool loaded_model_fail_nonfinite(const LoadedModel *model, const char *what, Err *err) {
+    const char *name = params_first_nonfinite(model->params.block, &model->checkpoint.table);
+    return err_set(err, ERR_NONFINITE,
+                   "%s: %s is not finite; first weight that is not: %s. The training behind it "
+                   "went wrong; use another checkpoint",
+                   model->checkpoint.path, what, name ? name : "none, they are only too large");
+}
+
 void loaded_model_close(LoadedModel *model) {
     if (!model) return;
     tokenizer_destroy(model->tokenizer);

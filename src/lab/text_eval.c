@@ -1,5 +1,6 @@
 #include "text_eval.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,7 @@ static bool score(TextScore *out, const LoadedModel *model, const Dataset *datas
     if (ok && out->mlm.masked == 0)
         return err_set(err, ERR_FAILED, "none of the %zu tokens was masked: give more text",
                        out->mlm.tokens);
+    if (ok && !isfinite(out->mlm.loss)) return loaded_model_fail_nonfinite(model, "the loss", err);
     return ok;
 }
 

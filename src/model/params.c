@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elementwise.h"
 #include "io.h"
 #include "rng.h"
 
@@ -266,6 +267,14 @@ void params_view(Params *out, const ParamTable *table, const ModelConfig *config
             set_member(out, rows_head[i].member, block + table->items[at++].offset);
     assert(at == table->count);
     share_projections(out, table, config);
+}
+
+const char *params_first_nonfinite(const real *block, const ParamTable *table) {
+    for (size_t i = 0; i < table->count; i++) {
+        const Tensor *t = &table->items[i];
+        if (vec_first_nonfinite(block + t->offset, t->count) < t->count) return t->name;
+    }
+    return NULL;
 }
 
 void params_init(real *block, const ParamTable *table, uint64_t seed) {

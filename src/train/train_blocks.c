@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "elementwise.h"
 #include "optimizer.h"
 
 bool train_blocks_create(TrainBlocks *out, const ParamTable *table, const ModelConfig *model,
@@ -28,23 +27,14 @@ void train_blocks_destroy(TrainBlocks *blocks) {
     *blocks = (TrainBlocks){0};
 }
 
-/* First tensor of a block with a value that is not finite; NULL if there is none. */
-static const char *first_nonfinite(const real *block, const ParamTable *table) {
-    for (size_t i = 0; i < table->count; i++) {
-        const Tensor *t = &table->items[i];
-        if (vec_first_nonfinite(block + t->offset, t->count) < t->count) return t->name;
-    }
-    return NULL;
-}
-
 bool train_blocks_fail_nonfinite(const TrainBlocks *blocks, uint64_t step, double loss,
                                  double grad_norm, double lr, Err *err) {
     char where[96] = "no weight or gradient, but what is computed from them";
-    const char *name = first_nonfinite(blocks->weights.block, blocks->table);
+    const char *name = params_first_nonfinite(blocks->weights.block, blocks->table);
     if (name) {
         snprintf(where, sizeof where, "weight of %s", name);
     } else {
-        name = first_nonfinite(blocks->grads.block, blocks->table);
+        name = params_first_nonfinite(blocks->grads.block, blocks->table);
         if (name) snprintf(where, sizeof where, "gradient of %s", name);
     }
     return err_set(err, ERR_NONFINITE,
