@@ -9,8 +9,8 @@
 #include "batch.h"
 #include "params.h"
 
-/* acts->hidden (total,C) = encoder(ids).  batch->total <= acts->max_total, every sequence <=
- * config->n (assert: callers check input first).  Dropout acts in ACTS_TRAINING mode only, by
+/* acts->hidden (total,C) = encoder(ids).  batch->total <= acts->max_total, every sequence of 1 to
+ * config->n tokens (assert: callers check input first).  Dropout acts in ACTS_TRAINING mode only, by
  * batch->seq_key. */
 void encoder_forward(Activations *acts, const Params *params, const ModelConfig *config,
                      const Batch *batch);

@@ -2,6 +2,11 @@
  * orders of computation and builds. */
 #include "encoder.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "../src/model/projected_kv.h"
 #include "harness.h"
 #include "model_fixture.h"
@@ -406,6 +411,33 @@ static void test_threads(void) {
     model_batch_destroy(&batch);
 }
 
+/* Lengths that the positions have no room for, and empty sequences, stop the program: callers check
+ * their input first. */
+static void test_bad_lengths_stop(void) {
+    static const size_t cases[][3] = {{4, 12, 3}, {4, 0, 3}, {0, 1, 1}, {2, 11, 12}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fflush(NULL);
+        pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            Model model;
+            Batch batch;
+            ModelConfig config = model_config_tiny();
+            model_create(&model, &config, 3, 40, ACTS_INFERENCE);
+            model_batch_create(&batch, (const size_t[]){4, 5, 6}, 3, config.vocab, 1);
+            for (size_t b = 0; b < 3; b++) batch.start[b + 1] = batch.start[b] + cases[i][b];
+            batch.total = batch.start[3];
+            REQUIRE(freopen("/dev/null", "w", stderr));
+            encoder_forward(&model.acts, &model.params, &config, &batch);
+            _exit(0);
+        }
+        int status = 0;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "lengths %zu %zu %zu: taken",
+                  cases[i][0], cases[i][1], cases[i][2]);
+    }
+}
+
 const Test tests_encoder[] = {
     {"identity_projection_is_full_attention", test_identity_projection_is_full_attention, 0},
     {"batch_mates_do_not_matter", test_batch_mates_do_not_matter, 0},
@@ -419,5 +451,6 @@ const Test tests_encoder[] = {
     {"inference_equals_training", test_inference_equals_training, 0},
     {"activations_bytes", test_activations_bytes, 0},
     {"threads", test_threads, 0},
+    {"bad_lengths_stop", test_bad_lengths_stop, 0},
     {0},
 };

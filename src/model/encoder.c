@@ -164,9 +164,18 @@ static void backward_pre(const Pass *pass) {
     embed_backward(pass, d);
 }
 
+/* There are n positions; an empty sequence has no row that a head could read. */
+static bool lengths_are_valid(const Batch *batch, size_t n) {
+    bool valid = batch->start[0] == 0 && batch->start[batch->B] == batch->total;
+    for (size_t b = 0; valid && b < batch->B; b++)
+        valid = batch->start[b] < batch->start[b + 1] && batch->start[b + 1] - batch->start[b] <= n;
+    return valid;
+}
+
 void encoder_forward(Activations *acts, const Params *params, const ModelConfig *config,
                      const Batch *batch) {
     assert(batch->B <= acts->max_B && batch->total <= acts->max_total);
+    assert(lengths_are_valid(batch, config->n));
     Pass pass = {.acts = acts, .params = params, .config = config, .batch = batch};
     if (config->norm == NORM_POST)
         forward_post(&pass);
