@@ -76,4 +76,27 @@ typedef struct BenchStep {
  * be set. */
 bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *options, Err *err);
 
+typedef struct BenchFinetuneOptions {
+    size_t pad;   /* tokens that every row is filled up to; 0: 128 */
+    size_t steps; /* measured updates of each kind; 0: 50 */
+} BenchFinetuneOptions;
+
+typedef struct BenchFinetune {
+    size_t pad, steps;
+    size_t rows;   /* of all measured updates */
+    size_t longer; /* of them longer than pad, which stay as they are in both */
+    size_t ragged_tokens, padded_tokens; /* of the same rows */
+    double ragged_s, padded_s;           /* for all updates */
+    double ratio;                        /* padded_s / ragged_s */
+    double ratio_low, ratio_high;        /* of the updates one by one: lower and upper quartile */
+    double epoch_ragged_s, epoch_padded_s; /* for as many rows as data.train has */
+    double cpu_share; /* processor time that the threads got, of what they asked for */
+} BenchFinetune;
+
+/* What leaving out padding is worth: updates of a fine-tuning on the config's own rows, each made
+ * once as `finetune` makes it and once with its rows filled up with `<pad>` tokens that are treated
+ * as any other, in turn and in the same buffers.  The trained weights are of no use. */
+bool bench_finetune(BenchFinetune *out, const Config *config, const BenchFinetuneOptions *options,
+                    Err *err);
+
 #endif

@@ -12,7 +12,7 @@
 /* Values of all options of all commands; a command reads those that its table lists. */
 typedef struct Options {
     bool help, json, quiet, resume, stats;
-    size_t top, batch, threads, sequences, steps, warmup;
+    size_t top, batch, threads, sequences, steps, warmup, pad;
     double gflops;
 } Options;
 

@@ -158,14 +158,72 @@ static bool run_step(const Args *args, Err *err) {
     return ok;
 }
 
+/* ---- bench finetune */
+
+static void print_finetune(const BenchFinetune *b) {
+    print_machine(b->cpu_share);
+    printf("updates    %zu, each with its rows as they are and filled up to %zu tokens, in turn\n",
+           b->steps, b->pad);
+    printf("rows       %s, %s of them longer than that\n", show_count(b->rows),
+           show_count(b->longer));
+    printf("%-10s %14s %12s %14s %14s\n", "", "tokens", "s", "tokens/s", "s an epoch");
+    printf("%-10s %14s %12.3f %14.0f %14.1f\n", "ragged", show_count(b->ragged_tokens), b->ragged_s,
+           (double)b->ragged_tokens / b->ragged_s, b->epoch_ragged_s);
+    printf("%-10s %14s %12.3f %14.0f %14.1f\n", "padded", show_count(b->padded_tokens), b->padded_s,
+           (double)b->padded_tokens / b->padded_s, b->epoch_padded_s);
+    printf("ratio      %.2f in time (half of the updates %.2f to %.2f), %.2f in tokens\n", b->ratio,
+           b->ratio_low, b->ratio_high, (double)b->padded_tokens / (double)b->ragged_tokens);
+}
+
+static bool print_finetune_json(const BenchFinetune *b, Err *err) {
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "ratio", b->ratio);
+    cJSON_AddNumberToObject(object, "ratio_low", b->ratio_low);
+    cJSON_AddNumberToObject(object, "ratio_high", b->ratio_high);
+    cJSON_AddNumberToObject(object, "pad", (double)b->pad);
+    cJSON_AddNumberToObject(object, "steps", (double)b->steps);
+    cJSON_AddNumberToObject(object, "rows", (double)b->rows);
+    cJSON_AddNumberToObject(object, "longer", (double)b->longer);
+    cJSON_AddNumberToObject(object, "ragged_tokens", (double)b->ragged_tokens);
+    cJSON_AddNumberToObject(object, "padded_tokens", (double)b->padded_tokens);
+    cJSON_AddNumberToObject(object, "ragged_s", b->ragged_s);
+    cJSON_AddNumberToObject(object, "padded_s", b->padded_s);
+    cJSON_AddNumberToObject(object, "epoch_ragged_s", b->epoch_ragged_s);
+    cJSON_AddNumberToObject(object, "epoch_padded_s", b->epoch_padded_s);
+    cJSON_AddNumberToObject(object, "cpu_share", b->cpu_share);
+    return print_json(object, err);
+}
+
+static bool run_finetune(const Args *args, Err *err) {
+    if (args->count < 2)
+        return err_set(
+            err, ERR_CONFIG,
+            "bench finetune needs a CONFIG: bench finetune CONFIG [section.key=value ...]");
+    const Options *o = &args->options;
+    const BenchFinetuneOptions options = {.pad = o->pad, .steps = o->steps};
+    Config config;
+    BenchFinetune result;
+    bool ok = load_task_config(&config, args, 1, err);
+    if (ok && o->threads) config.train.threads = o->threads;
+    ok = ok && config_resolve_data(&config, err) && bench_finetune(&result, &config, &options, err);
+    if (ok && o->json)
+        ok = print_finetune_json(&result, err);
+    else if (ok)
+        print_finetune(&result);
+    config_free(&config);
+    return ok;
+}
+
 static bool run(const Args *args, Err *err) {
-    static const char *const kinds[] = {"kernels", "step", NULL};
+    static const char *const kinds[] = {"kernels", "step", "finetune", NULL};
     const char *kind = args->items[0];
     if (!strcmp(kind, "kernels")) return run_kernels(args, err);
     if (!strcmp(kind, "step")) return run_step(args, err);
+    if (!strcmp(kind, "finetune")) return run_finetune(args, err);
     const char *near = near_word(kind, kinds);
     return err_set(err, ERR_CONFIG, "bench %.40s: %s%s", kind,
-                   near ? "did you mean bench " : "wanted `bench kernels` or `bench step CONFIG`",
+                   near ? "did you mean bench "
+                        : "wanted `bench kernels`, `bench step CONFIG` or `bench finetune CONFIG`",
                    near ? near : "");
 }
 
@@ -173,9 +231,11 @@ static const Option options[] = {
     {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e6, "B",
      "step: sequences in the batch (default: train.micro_batch)"},
     {"--steps", OPTION_COUNT, offsetof(Options, steps), 1, 1e6, "N",
-     "step: measured steps (default 10)"},
+     "step: measured steps (default 10); finetune: measured updates of each kind (default 50)"},
     {"--warmup", OPTION_COUNT, offsetof(Options, warmup), 1, 1e6, "N",
      "step: steps before those (default 2)"},
+    {"--pad", OPTION_COUNT, offsetof(Options, pad), 1, 1e6, "T",
+     "finetune: tokens that rows are filled up to (default 128)"},
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_QUIET,
@@ -185,13 +245,17 @@ static const Option options[] = {
 
 const Command command_bench = {
     .name = "bench",
-    .arguments = "kernels | step CONFIG [section.key=value ...]",
-    .summary = "speed and memory of the kernels, or of whole training steps of a config",
+    .arguments =
+        "kernels | step CONFIG [section.key=value ...] | finetune CONFIG [section.key=value ...]",
+    .summary =
+        "speed and memory of the kernels, of training steps, or of fine-tuning without padding",
     .notes =
         "bench kernels   every kernel at two sizes beside the peaks of this machine, about 15 "
         "seconds\n"
         "bench step      forward, backward, clipping and optimizer on random full-length "
-        "sequences; needs no text\n\n"
+        "sequences; needs no text\n"
+        "bench finetune  updates on the rows of a task, as they are and filled up with `<pad>` to "
+        "one length\n\n"
         "The peak is that of a large matrix product, measured in the same run with the same "
         "threads. `gflops` counts the\n"
         "model's operations (see `help plan`), so that recomputation does not look like speed.",
