@@ -171,6 +171,29 @@ static void test_bad_headers(void) {
     checkpoint_check_forgeries("weights", weights, sizeof weights / sizeof weights[0]);
 }
 
+/* A config that takes its sizes from elsewhere is read without the rules between them; a file's
+ * sizes must keep them. */
+static void test_bad_sizes(void) {
+    static const CheckpointForgery forgeries[] = {
+        {"finetune-k-6", "\\n  k: 3\\n", "\\n  k: 6\\n",
+         "model.k = 6 of layer 0, wanted at most model.n = 5"},
+        {"finetune-heads-3", "heads: 2", "heads: 3",
+         "model.heads = 3 does not divide model.width = 4"},
+    };
+    Err err;
+    Bytes file = checkpoint_fixture_file("classifier");
+    Bytes taken = checkpoint_forge(&file, "\"config\":\"run: \\\".\\\"\\n",
+                                   "\"config\":\"finetune: {task: sst2, init: x, holdout: 0.1}\\n");
+    CHECK_MSG(checkpoint_accepts(taken.data, taken.size, &err), "%s", err.msg);
+    for (size_t i = 0; i < 2; i++) {
+        Bytes forged = checkpoint_forge(&taken, forgeries[i].find, forgeries[i].replace);
+        checkpoint_check_refused(forgeries[i].name, forged.data, forged.size, forgeries[i].message);
+        io_bytes_free(&forged);
+    }
+    io_bytes_free(&taken);
+    io_bytes_free(&file);
+}
+
 /* More labels than there may be, in a header of its own size. */
 static void test_too_many_labels(void) {
     Bytes file = checkpoint_fixture_file("classifier");
@@ -315,6 +338,7 @@ const Test tests_checkpoint_classifier[] = {
     {"flipped_byte_is_noticed", test_flipped_byte_is_noticed, 0},
     {"truncated_at_every_length", test_truncated_at_every_length, 0},
     {"bad_headers", test_bad_headers, 0},
+    {"bad_sizes", test_bad_sizes, 0},
     {"too_many_labels", test_too_many_labels, 0},
     {"encoder_is_copied", test_encoder_is_copied, 0},
     {"other_encoders_are_refused", test_other_encoders_are_refused, 0},

@@ -210,12 +210,30 @@ static bool parse_labels(Checkpoint *out, const cJSON *header, Err *err) {
     return ok;
 }
 
+/* What the model code relies on; a config that names a checkpoint to start from is read without
+ * these rules, because its sizes are to come from there. */
+static bool check_model(const ModelConfig *model, Err *err) {
+    if (model->width % model->heads != 0)
+        return err_set(err, ERR_FAILED,
+                       "config in the header: model.heads = %zu does not divide model.width = %zu",
+                       model->heads, model->width);
+    if (model->attention == ATTENTION_FULL) return true;
+    for (size_t l = 0; l < model->layers; l++)
+        if (model->k[l] > model->n)
+            return err_set(err, ERR_FAILED,
+                           "config in the header: model.k = %zu of layer %zu, wanted at most "
+                           "model.n = %zu",
+                           model->k[l], l, model->n);
+    return true;
+}
+
 static bool parse_config(Checkpoint *out, const cJSON *header, Err *err) {
     const char *yaml = get_text(header, "config", err);
     uint64_t vocab = 0;
     if (!yaml || !config_from_yaml(&out->config, yaml, "config in the header", err)) return false;
     if (!get_count(&vocab, header, "vocab", err)) return false;
     if (vocab == 0) return err_set(err, ERR_FAILED, "header: \"vocab\" is 0");
+    if (!check_model(&out->config.model, err)) return false;
     out->config.model.vocab = (size_t)vocab;
     out->config.model.classes = out->labels.count;
     return param_table_create(&out->table, &out->config.model, err);
