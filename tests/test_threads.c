@@ -16,7 +16,15 @@
 #include "../src/base/cgroup.h"
 #include "gemm.h"
 #include "harness.h"
+#include "system_memory.h"
 #include "real.h"
+
+static void put_at(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    REQUIRE(f != NULL);
+    fputs(text, f);
+    fclose(f);
+}
 
 /* Writes text to a file below the test's folder, making the folders on the way. */
 static void put(const char *name, const char *text) {
@@ -28,10 +36,7 @@ static void put(const char *name, const char *text) {
         mkdir(path, 0700);
         *p = '/';
     }
-    FILE *f = fopen(path, "w");
-    REQUIRE(f != NULL);
-    fputs(text, f);
-    fclose(f);
+    put_at(path, text);
 }
 
 static size_t quota(const char *cgroup_text) {
@@ -71,6 +76,52 @@ static void test_cgroup_v1(void) {
     CHECK_INT(cgroup_cpu_quota("/nowhere/at/all", "/nowhere"), 0);
 }
 
+/* Bytes left, or -1 where there is no limit. */
+static long long memory_left(const char *cgroup_text) {
+    size_t bytes;
+    put("cgroup", cgroup_text);
+    bool limited = cgroup_memory_left(&bytes, test_temp_path("cgroup"), test_temp_path("fs"));
+    return limited ? (long long)bytes : -1;
+}
+
+static void test_memory_limit_v2(void) {
+    CHECK_INT(memory_left("0::/a/b\n"), -1);
+    put("fs/a/b/memory.max", "1000000\n");
+    CHECK_INT(memory_left("0::/a/b\n"), -1); /* what is used is not known */
+    put("fs/a/b/memory.current", "300000\n");
+    CHECK_INT(memory_left("0::/a/b\n"), 700000);
+    put("fs/a/b/memory.stat", "anon 90000\ninactive_file 150000\nactive_file 50000\nfile 9\n");
+    CHECK_INT(memory_left("0::/a/b\n"), 900000); /* read pages can be given up */
+    put("fs/a/memory.max", "max\n");
+    put("fs/a/memory.current", "500000\n");
+    CHECK_INT(memory_left("0::/a/b\n"), 900000);
+    CHECK_INT(memory_left("0::/a\n"), -1);
+    put("fs/a/memory.max", "600000\n");
+    CHECK_INT(memory_left("0::/a/b\n"), 100000); /* the group above has less */
+    put("fs/a/memory.current", "700000\n");
+    CHECK_INT(memory_left("0::/a/b\n"), 0);
+    put("fs/memory.max", "50000\n");
+    put("fs/memory.current", "1000\n");
+    CHECK_INT(memory_left("0::/not/below/this/mount\n"), 49000); /* as inside a container */
+    put("fs/memory.max", "17179869184\n");
+    CHECK_INT(memory_left("0::/\n"), 17179868184);
+}
+
+static void test_memory_limit_v1(void) {
+    put("fs/memory/job/memory.limit_in_bytes", "8000000\n");
+    put("fs/memory/job/memory.usage_in_bytes", "3000000\n");
+    put("fs/memory/job/memory.stat",
+        "cache 1\ninactive_file 7\ntotal_inactive_file 400000\ntotal_active_file 600000\n");
+    CHECK_INT(memory_left("4:cpu,cpuacct:/x\n9:memory:/job\n0::/\n"), 6000000);
+    CHECK_INT(memory_left("9:cpu:/job\n"), -1);
+    put("fs/memory/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+    put("fs/memory/memory.usage_in_bytes", "3000000\n");
+    CHECK_INT(memory_left("9:memory:/job\n"), 6000000);
+    CHECK_INT(memory_left("9:memory:/\n"), -1);
+    size_t bytes;
+    CHECK(!cgroup_memory_left(&bytes, "/nowhere/at/all", "/nowhere"));
+}
+
 static void test_affinity_limits(void) {
     unsetenv("OMP_NUM_THREADS");
     size_t before = threads_available();
@@ -102,11 +153,26 @@ static void test_quota_limits(void) {
         mount("quota", "/sys/fs/cgroup", "tmpfs", 0, "size=64k") != 0) {
         test_skip("may not mount anything here");
     }
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "w");
-    REQUIRE(f != NULL);
-    fputs("100000 100000\n", f);
-    fclose(f);
+    put_at("/sys/fs/cgroup/cpu.max", "100000 100000\n");
     CHECK_INT(threads_available(), 1);
+}
+
+/* The same for memory: what a training is measured against. */
+static void test_memory_limits(void) {
+    size_t bytes;
+    REQUIRE(system_memory_available(&bytes));
+    CHECK(bytes > 1 << 24);
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("limit", "/sys/fs/cgroup", "tmpfs", 0, "size=64k") != 0) {
+        test_skip("may not mount anything here");
+    }
+    put_at("/sys/fs/cgroup/memory.max", "1234567\n");
+    put_at("/sys/fs/cgroup/memory.current", "567\n");
+    REQUIRE(system_memory_available(&bytes));
+    CHECK_INT(bytes, 1234000);
+    put_at("/sys/fs/cgroup/memory.max", "1125899906842624\n"); /* more than the machine has */
+    REQUIRE(system_memory_available(&bytes));
+    CHECK(bytes > 1 << 24 && bytes < (size_t)1 << 50);
 }
 
 static void test_set(void) {
@@ -234,8 +300,11 @@ static void test_kernel_is_chosen_and_a_cap_is_named(void) {
 const Test tests_threads[] = {
     {"cgroup_v2", test_cgroup_v2, 0},
     {"cgroup_v1", test_cgroup_v1, 0},
+    {"memory_limit_v2", test_memory_limit_v2, 0},
+    {"memory_limit_v1", test_memory_limit_v1, 0},
     {"affinity_limits", test_affinity_limits, 0},
     {"quota_limits", test_quota_limits, 0},
+    {"memory_limits", test_memory_limits, 0},
     {"set", test_set, 0},
     {"self_test", test_self_test, 0},
     {"one_pool", test_one_pool, 0},

@@ -1,21 +1,23 @@
 #include "cgroup.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PATH_SIZE = 4096 };
 
-/* quota microseconds of CPU in every period, as whole CPUs; 0 if that is no limit. */
-static size_t quota_cpus(double quota, double period) {
-    if (!(quota > 0 && period > 0)) return 0;
-    double cpus = quota / period;
-    size_t whole = (size_t)cpus;
-    return (double)whole < cpus ? whole + 1 : whole;
-}
+/* Reads the limit set in one folder; false if there is none. */
+typedef bool FolderLimit(size_t *limit, const char *folder);
 
-static bool read_line(char *buf, int size, const char *path) {
+/* Where the two versions of control groups keep a limit. */
+typedef struct Limit {
+    const char *controller; /* version 1: its name, and that of its folder below the mount */
+    FolderLimit *v1, *v2;
+} Limit;
+
+static bool read_line(char *buf, int size, const char *folder, const char *name) {
+    char path[PATH_SIZE + 64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "r");
     if (!f) return false;
     bool ok = fgets(buf, size, f) != NULL;
@@ -23,59 +25,121 @@ static bool read_line(char *buf, int size, const char *path) {
     return ok;
 }
 
-/* Quota set in one folder of version 2: "max 100000" or "150000 100000". */
-static size_t folder_quota_v2(const char *folder) {
-    char path[PATH_SIZE + 32], line[128];
-    double quota, period;
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (!read_line(line, sizeof line, path) || sscanf(line, "%lf %lf", &quota, &period) != 2)
-        return 0;
-    return quota_cpus(quota, period);
+/* ---- processors */
+
+/* quota microseconds of CPU in every period, as whole CPUs; false if that is no limit. */
+static bool quota_cpus(size_t *cpus, double quota, double period) {
+    if (!(quota > 0 && period > 0)) return false;
+    double exact = quota / period;
+    size_t whole = (size_t)exact;
+    *cpus = (double)whole < exact ? whole + 1 : whole;
+    return true;
 }
 
-/* Quota set in one folder of version 1: two files, -1 is no limit. */
-static size_t folder_quota_v1(const char *folder) {
-    char path[PATH_SIZE + 32], line[128];
+/* "max 100000" or "150000 100000". */
+static bool cpus_v2(size_t *cpus, const char *folder) {
+    char line[128];
     double quota, period;
-    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    if (!read_line(line, sizeof line, path) || sscanf(line, "%lf", &quota) != 1) return 0;
-    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (!read_line(line, sizeof line, path) || sscanf(line, "%lf", &period) != 1) return 0;
-    return quota_cpus(quota, period);
+    return read_line(line, sizeof line, folder, "cpu.max") &&
+           sscanf(line, "%lf %lf", &quota, &period) == 2 && quota_cpus(cpus, quota, period);
 }
 
-/* The smallest quota in mount/group and the folders above it, mount included. */
-static size_t smallest_quota(const char *mount, const char *group,
-                             size_t (*folder_quota)(const char *)) {
+/* Two files, -1 is no limit. */
+static bool cpus_v1(size_t *cpus, const char *folder) {
+    char line[128];
+    double quota, period;
+    return read_line(line, sizeof line, folder, "cpu.cfs_quota_us") &&
+           sscanf(line, "%lf", &quota) == 1 &&
+           read_line(line, sizeof line, folder, "cpu.cfs_period_us") &&
+           sscanf(line, "%lf", &period) == 1 && quota_cpus(cpus, quota, period);
+}
+
+/* ---- memory */
+
+/* One number in a file; false for "max". */
+static bool read_bytes(double *bytes, const char *folder, const char *name) {
+    char line[128];
+    return read_line(line, sizeof line, folder, name) && sscanf(line, "%lf", bytes) == 1;
+}
+
+/* File pages of a group, from its memory.stat. */
+static double file_bytes(const char *folder, const char *inactive, const char *active) {
+    char path[PATH_SIZE + 64], line[128], name[64];
+    double sum = 0, bytes;
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%63s %lf", name, &bytes) == 2 &&
+            (!strcmp(name, inactive) || !strcmp(name, active)))
+            sum += bytes;
+    }
+    if (f) fclose(f);
+    return sum;
+}
+
+static bool bytes_left(size_t *left, double limit, double used, double files) {
+    const double none = 1e18; /* version 1 says "no limit" by a number of this size */
+    if (limit >= none) return false;
+    double bytes = limit - (used > files ? used - files : 0);
+    *left = bytes > 0 ? (size_t)bytes : 0;
+    return true;
+}
+
+static bool memory_v2(size_t *left, const char *folder) {
+    double limit, used;
+    return read_bytes(&limit, folder, "memory.max") &&
+           read_bytes(&used, folder, "memory.current") &&
+           bytes_left(left, limit, used, file_bytes(folder, "inactive_file", "active_file"));
+}
+
+static bool memory_v1(size_t *left, const char *folder) {
+    double limit, used;
+    return read_bytes(&limit, folder, "memory.limit_in_bytes") &&
+           read_bytes(&used, folder, "memory.usage_in_bytes") &&
+           bytes_left(left, limit, used,
+                      file_bytes(folder, "total_inactive_file", "total_active_file"));
+}
+
+/* ---- the groups of this process */
+
+/* *least becomes the smaller of itself and the limits in mount/group and the folders above it,
+ * mount included; true if one was set. */
+static bool apply_folders(size_t *least, const char *mount, const char *group,
+                          FolderLimit *folder_limit) {
     char folder[PATH_SIZE];
     int length = snprintf(folder, sizeof folder, "%s%s", mount, group);
-    if (length < 0 || (size_t)length >= sizeof folder) return 0;
-    size_t smallest = 0;
+    if (length < 0 || (size_t)length >= sizeof folder) return false;
+    bool any = false;
     while (strlen(folder) >= strlen(mount)) {
-        size_t quota = folder_quota(folder);
-        if (quota && (!smallest || quota < smallest)) smallest = quota;
+        size_t limit;
+        if (folder_limit(&limit, folder)) {
+            any = true;
+            if (limit < *least) *least = limit;
+        }
         char *slash = strrchr(folder, '/');
         if (!slash) break;
         *slash = 0;
     }
-    return smallest;
+    return any;
 }
 
-/* Whether the comma-separated list names the controller "cpu". */
-static bool has_cpu(const char *controllers) {
-    for (const char *p = controllers; *p;) {
+/* Whether the comma-separated list names the controller. */
+static bool has_controller(const char *list, const char *name) {
+    for (const char *p = list; *p;) {
         size_t size = strcspn(p, ",");
-        if (size == 3 && !memcmp(p, "cpu", 3)) return true;
+        if (size == strlen(name) && !memcmp(p, name, size)) return true;
         p += size + (p[size] == ',');
     }
     return false;
 }
 
-size_t cgroup_cpu_quota(const char *cgroup_file, const char *mount) {
+static bool least_limit(size_t *least, const char *cgroup_file, const char *mount,
+                        const Limit *limit) {
     FILE *f = fopen(cgroup_file, "r");
-    if (!f) return 0;
-    size_t smallest = 0;
+    if (!f) return false;
+    bool any = false;
     char line[PATH_SIZE];
+    *least = SIZE_MAX;
     /* "0::/group" is version 2, "4:cpu,cpuacct:/group" version 1 */
     while (fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
@@ -84,17 +148,26 @@ size_t cgroup_cpu_quota(const char *cgroup_file, const char *mount) {
         if (!group) continue;
         *group++ = 0;
         controllers++;
-        size_t quota = 0;
         if (!*controllers) {
-            quota = smallest_quota(mount, group, folder_quota_v2);
-        } else if (has_cpu(controllers)) {
+            any |= apply_folders(least, mount, group, limit->v2);
+        } else if (has_controller(controllers, limit->controller)) {
             char v1_mount[PATH_SIZE];
-            /* a link to cpu,cpuacct where they are joined */
-            snprintf(v1_mount, sizeof v1_mount, "%.2000s/cpu", mount);
-            quota = smallest_quota(v1_mount, group, folder_quota_v1);
+            /* a link to the folder of cpu,cpuacct where they are joined */
+            snprintf(v1_mount, sizeof v1_mount, "%.2000s/%s", mount, limit->controller);
+            any |= apply_folders(least, v1_mount, group, limit->v1);
         }
-        if (quota && (!smallest || quota < smallest)) smallest = quota;
     }
     fclose(f);
-    return smallest;
+    return any;
+}
+
+size_t cgroup_cpu_quota(const char *cgroup_file, const char *mount) {
+    static const Limit limit = {"cpu", cpus_v1, cpus_v2};
+    size_t cpus;
+    return least_limit(&cpus, cgroup_file, mount, &limit) ? cpus : 0;
+}
+
+bool cgroup_memory_left(size_t *bytes, const char *cgroup_file, const char *mount) {
+    static const Limit limit = {"memory", memory_v1, memory_v2};
+    return least_limit(bytes, cgroup_file, mount, &limit);
 }

@@ -8,7 +8,7 @@
 #include "encoder.h"
 #include "log.h"
 #include "optimizer.h"
-#include "training.h"
+#include "system_memory.h"
 
 static const double MIB = 1 << 20;
 
@@ -26,16 +26,18 @@ static bool check_memory(const ClassTrainer *t, Err *err) {
                            ACTS_TRAINING, err))
         return false;
     double b = (double)block, total = b * (double)(2 + moments) + (double)activations;
-    double available = (double)training_memory_available();
+    size_t available = 0;
+    bool known = system_memory_available(&available);
     log_info("memory: parameters %.1f MiB, gradients %.1f, moments %.1f, activations %.1f; %.1f "
              "MiB of %.1f available",
              b / MIB, b / MIB, b * (double)moments / MIB, (double)activations / MIB, total / MIB,
-             available / MIB);
-    if (available == 0 || total <= available) return true;
+             (double)available / MIB);
+    if (!known || total <= (double)available) return true;
     return err_set(err, ERR_FAILED,
                    "fine-tuning needs %.1f MiB of memory, %.1f MiB are available: lower "
                    "train.micro_batch (now %zu tokens at a time; the activations take %.1f MiB)",
-                   total / MIB, available / MIB, t->micro_tokens, (double)activations / MIB);
+                   total / MIB, (double)available / MIB, t->micro_tokens,
+                   (double)activations / MIB);
 }
 
 bool class_trainer_create(ClassTrainer *out, const Config *config, Err *err) {

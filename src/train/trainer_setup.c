@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "io.h"
+#include "system_memory.h"
 #include "optimizer.h"
 #include "threads.h"
 #include "trainer_internal.h"
@@ -126,17 +127,18 @@ static bool check_memory(const Trainer *t, size_t moments, Err *err) {
     }
     double b = (double)block,
            total = b * (double)(2 + moments) + (double)activations + (double)batch;
-    double available = (double)training_memory_available();
+    size_t available = 0;
+    bool known = system_memory_available(&available);
     log_info("memory: parameters %.1f MiB, gradients %.1f, moments %.1f, activations %.1f, batch "
              "%.1f; %.1f MiB of %.1f available",
              b / MIB, b / MIB, b * (double)moments / MIB, (double)activations / MIB,
-             (double)batch / MIB, total / MIB, available / MIB);
-    if (available == 0 || total <= available) return true;
+             (double)batch / MIB, total / MIB, (double)available / MIB);
+    if (!known || total <= (double)available) return true;
     return err_set(err, ERR_FAILED,
                    "training needs %.1f MiB of memory, %.1f MiB are available: lower "
                    "train.micro_batch (now %zu; the "
                    "activations take %.1f MiB), model.n or the model's size",
-                   total / MIB, available / MIB, t->micro_batch, (double)activations / MIB);
+                   total / MIB, (double)available / MIB, t->micro_batch, (double)activations / MIB);
 }
 
 static bool allocate(Trainer *t, Err *err) {

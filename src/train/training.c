@@ -86,14 +86,3 @@ bool training_start_threads(const TrainConfig *train, Err *err) {
     if (warning) log_warn("%s", warning);
     return true;
 }
-
-size_t training_memory_available(void) {
-    size_t kib = 0;
-    char line[256];
-    FILE *file = fopen("/proc/meminfo", "r");
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1) break;
-    }
-    if (file) fclose(file);
-    return kib * 1024;
-}

@@ -34,7 +34,4 @@ void training_log_model(const ModelConfig *model, const ParamTable *table);
 /* Sets the thread count, tests the libraries, logs what they are. */
 bool training_start_threads(const TrainConfig *train, Err *err);
 
-/* Bytes the system can still give without swapping; 0 where it does not tell. */
-size_t training_memory_available(void);
-
 #endif
