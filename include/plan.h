@@ -33,7 +33,9 @@ typedef struct Plan {
     double forward_flops_per_token;
 } Plan;
 
-/* config->model.vocab must be set.  Fails with ERR_CONFIG when sizes overflow. */
+/* config->model.vocab must be set.  Every thread has scratch of its own: the memory is that of the
+ * thread count in force, which threads_set(config->train.threads) makes that of the training.
+ * Fails with ERR_CONFIG when sizes overflow. */
 bool plan_compute(Plan *out, const Config *config, Err *err);
 
 /* Operations of the forward and backward passes over one ragged batch, its B sequences of the given

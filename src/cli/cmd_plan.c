@@ -38,7 +38,6 @@ static bool estimate(Estimate *out, const Plan *plan, const Config *config, doub
                      Err *err) {
     *out = (Estimate){.gflops = gflops};
     if (gflops == 0) {
-        threads_set(config->train.threads);
         if (!bench_gemm_peak(&out->peak_gflops, PROBE_SIZE, PROBE_SECONDS, err)) return false;
         out->gflops = USUAL_FRACTION * out->peak_gflops;
     }
@@ -131,9 +130,10 @@ static bool run(const Args *args, Err *err) {
     Config config;
     Plan plan;
     Estimate e;
-    bool ok = load_config(&config, args, 0, err) && take_vocab(&config, err) &&
-              plan_compute(&plan, &config, err) &&
-              estimate(&e, &plan, &config, args->options.gflops, err);
+    bool ok = load_config(&config, args, 0, err) && take_vocab(&config, err);
+    if (ok) threads_set(config.train.threads);
+    ok = ok && plan_compute(&plan, &config, err) &&
+         estimate(&e, &plan, &config, args->options.gflops, err);
     if (ok && args->options.json)
         ok = write_json(&plan, &config, &e, err);
     else if (ok)

@@ -43,6 +43,16 @@ expect_out '"peak_gflops":null'
 expect_out "\"tokens\":$((30 * 16 * 32)),"
 }
 
+# Every thread has scratch of its own.
+begin memory_of_the_threads && {
+for threads in 1 7; do
+    run plan "$root/tests/cli/small.yaml" --json --gflops 100 train.threads=$threads
+    expect_status 0
+    sed 's/.*"memory_bytes":\([0-9]*\).*/\1/' out >"memory.$threads"
+done
+expect "more memory for more threads" [ "$(cat memory.7)" -gt "$(cat memory.1)" ]
+}
+
 begin measured_speed && {
 run plan "$root/tests/cli/small.yaml"
 expect_status 0
