@@ -430,8 +430,7 @@ static void test_help(void) {
 
 /* ---- the configs that come with the program ---- */
 
-static void test_shipped_configs(void) {
-    static const char folder[] = "configs/pretrain";
+static void check_shipped(const char *folder, size_t wanted, bool is_task) {
     DIR *entries = opendir(folder);
     REQUIRE(entries != NULL);
     size_t count = 0;
@@ -441,15 +440,21 @@ static void test_shipped_configs(void) {
         Config c;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
         fixture_load(&c, path, NULL, 0);
-        CHECK_MSG(c.data.train_globs.count > 0 && c.data.valid_globs.count > 0, "%s names no text",
-                  path);
+        bool evaluates = c.data.valid_globs.count > 0 || c.finetune.holdout > 0;
+        CHECK_MSG(c.data.train_globs.count > 0 && evaluates, "%s names no text", path);
+        CHECK_MSG((c.finetune.task != TASK_NONE) == is_task, "%s", path);
         CHECK_MSG(c.notes == NULL, "%s", c.notes);
         fixture_check_round_trip(&c);
         config_free(&c);
         count++;
     }
     closedir(entries);
-    CHECK_MSG(count >= 10, "found %zu configs", count);
+    CHECK_MSG(count >= wanted, "%s: found %zu configs", folder, count);
+}
+
+static void test_shipped_configs(void) {
+    check_shipped("configs/pretrain", 10, false);
+    check_shipped("configs/finetune", 9, true);
 }
 
 const Test tests_config[] = {

@@ -14,6 +14,7 @@ static Metrics line(uint64_t step, double loss) {
                      .loss = loss,
                      .lr = 1e-4,
                      .grad_norm = 2,
+                     .length = 64,
                      .tokens_per_s = 1234.5678,
                      .elapsed_s = 10.0 * (double)step};
 }
@@ -68,6 +69,37 @@ static void test_line_round_trip(void) {
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(b, "valid_ppl")));
     cJSON_Delete(a);
     cJSON_Delete(b);
+    free(text);
+}
+
+static double member(const cJSON *object, const char *name) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* A classifier's line: its score, and none of what only pretraining has. */
+static void test_class_line(void) {
+    RunLog log;
+    Err err = {0};
+    double elapsed;
+    REQUIRE(run_log_open(&log, &elapsed, test_temp_dir(), 0, &err));
+    Metrics m = line(7, 0.5);
+    m.length = 0;
+    m.scored = true;
+    m.valid_loss = 0.1;
+    m.accuracy = 2.0 / 3;
+    m.f1 = 0.3;
+    m.mcc = -0.4;
+    m.majority = 0.6;
+    CHECK(run_log_write(&log, &m, &err));
+    run_log_close(&log);
+    char *text = content();
+    cJSON *o = cJSON_Parse(text);
+    CHECK_INT(cJSON_GetArraySize(o), 13);
+    CHECK(member(o, "valid_loss") == 0.1 && member(o, "accuracy") == 2.0 / 3);
+    CHECK(member(o, "f1") == 0.3 && member(o, "mcc") == -0.4 && member(o, "majority") == 0.6);
+    CHECK(!cJSON_HasObjectItem(o, "length") && !cJSON_HasObjectItem(o, "valid_ppl"));
+    cJSON_Delete(o);
     free(text);
 }
 
@@ -130,6 +162,7 @@ static void test_write_error_is_reported(void) {
 
 const Test tests_run_log[] = {
     {"line_round_trip", test_line_round_trip, 0},
+    {"class_line", test_class_line, 0},
     {"resume_drops_later_lines", test_resume_drops_later_lines, 0},
     {"fresh_start_empties", test_fresh_start_empties, 0},
     {"write_error_is_reported", test_write_error_is_reported, 0},
