@@ -121,7 +121,8 @@ static bool close_table(LabelSet *out, TaskRow *rows, size_t count, LabelTable *
     bool integers = true;
     for (size_t i = 0; i < table->count; i++)
         integers = integers && is_integer(table->items[i].word);
-    if (integers) qsort(table->items, table->count, sizeof *table->items, compare_integers);
+    if (integers && table->count > 1)
+        qsort(table->items, table->count, sizeof *table->items, compare_integers);
     char **names = calloc(table->count + 1, sizeof *names);
     int32_t *final = calloc(table->count + 1, sizeof *final);
     LabelSet set = {names, table->count};
