@@ -8,12 +8,13 @@
 
 #include "err.h"
 
-/* Threads this process may use: the smaller of its affinity mask and its cgroup CPU quota (v1 or
- * v2), at least 1. */
+/* Threads this process may use: the smallest of its affinity mask, its cgroup CPU quota (v1 or v2)
+ * and OMP_NUM_THREADS, at least 1. */
 size_t threads_available(void);
 
 /* Sets OpenMP's and OpenBLAS's thread count; 0 means threads_available(). Returns the count in use
- * (1 without OpenMP). */
+ * (1 without OpenMP).  An OpenBLAS with a thread pool of its own is set to 1: the threads that
+ * divide a product are always OpenMP's. */
 size_t threads_set(size_t count);
 
 /* Settles what the libraries read from the environment when they load, by executing the program

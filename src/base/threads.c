@@ -55,6 +55,11 @@ size_t threads_available(void) {
     return count ? count : 1;
 }
 
+/* This OpenBLAS runs threads of its own, which our regions do not share. */
+static bool has_own_pool(void) {
+    return openblas_get_parallel && openblas_get_parallel() == PARALLEL_OWN_POOL;
+}
+
 size_t threads_set(size_t count) {
     if (count == 0) count = threads_available();
 #ifdef _OPENMP
@@ -64,7 +69,8 @@ size_t threads_set(size_t count) {
 #else
     count = 1;
 #endif
-    if (openblas_set_num_threads) openblas_set_num_threads((int)count);
+    /* every thread of a region calls it: a pool of its own would start threads^2 */
+    if (openblas_set_num_threads) openblas_set_num_threads(has_own_pool() ? 1 : (int)count);
     return count;
 }
 
@@ -142,9 +148,9 @@ const char *threads_warning(void) {
         return "OpenBLAS uses a slower kernel than this processor can run; a newer release knows "
                "it";
     }
-    if (openblas_get_parallel && openblas_get_parallel() == PARALLEL_OWN_POOL) {
-        return "this OpenBLAS has a thread pool of its own beside OpenMP's; the OpenMP build of it "
-               "(Debian: libopenblas-openmp-dev) is faster";
+    if (has_own_pool()) {
+        return "this OpenBLAS has a thread pool of its own, which stays unused; the OpenMP build "
+               "of it (Debian: libopenblas-openmp-dev) is the one that is tested";
     }
     return NULL;
 }

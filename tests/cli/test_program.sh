@@ -28,3 +28,19 @@ expect "a program does not link with: $flags" cc use.c -o use $flags
 ./use >out
 expect_out "no.model"
 expect_file usr/bin/linformer
+
+# An OpenBLAS with threads of its own, as far as it can be told from here: each of ours would start as many again.
+begin blas_pool_stays_unused && {
+    cat >pool.c <<'END'
+#include <stdio.h>
+int openblas_get_parallel(void) { return 1; }
+void openblas_set_num_threads(int count) { fprintf(stderr, "BLAS threads: %d\n", count); }
+END
+    cc -shared -fPIC pool.c -o pool.so || skip "no shared library can be made here"
+    export LD_PRELOAD=$PWD/pool.so ASAN_OPTIONS=verify_asan_link_order=0
+    run plan "$root/tests/cli/small.yaml" --gflops 100 train.threads=3
+    unset LD_PRELOAD ASAN_OPTIONS
+    expect_status 0
+    expect_err "BLAS threads: 1"
+    expect "several BLAS threads for each of ours" [ "$(grep -c 'BLAS threads: [^1]' err)" -eq 0 ]
+}
