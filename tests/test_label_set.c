@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "harness.h"
@@ -31,6 +32,20 @@ static void test_names(void) {
     check((char *[COUNT]){"\xC0\x80", "b"}, 2, "label 0 is not UTF-8");
 }
 
+static void test_most(void) {
+    static char text[TASK_MAX_CLASSES + 1][8];
+    char *names[TASK_MAX_CLASSES + 1];
+    for (size_t i = 0; i <= TASK_MAX_CLASSES; i++) {
+        snprintf(text[i], sizeof text[i], "%zu", i);
+        names[i] = text[i];
+    }
+    Err err = {0};
+    const LabelSet most = {names, TASK_MAX_CLASSES}, more = {names, TASK_MAX_CLASSES + 1};
+    CHECK(label_set_check(&most, &err));
+    CHECK(!label_set_check(&more, &err));
+    CHECK_STR_CONTAINS(err.msg, "1001 labels, wanted 2..1000");
+}
+
 /* The copy is its own, and the empty set copies to an empty set. */
 static void test_copy(void) {
     char first[] = "one", *names[] = {first, "two", "three"};
@@ -52,6 +67,7 @@ static void test_copy(void) {
 
 const Test tests_label_set[] = {
     {"names", test_names, 0},
+    {"most", test_most, 0},
     {"copy", test_copy, 0},
     {0},
 };
