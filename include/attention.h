@@ -27,7 +27,7 @@ typedef struct AttentionShape {
  * (inference). The probability of query t and key j of head h is dropped by element (t % 1024) *
  * keys + j under the key rng_key(dropout_key(seq_key, layer, SITE_PROBABILITIES), RNG_DROPOUT, h, t
  * / 1024). Works on blocks of queries and keys with a running maximum: T x P probabilities never
- * exist.  scratch: attention_scratch(shape) reals.  Parallel over (sequence, head, block of
+ * exist.  scratch: attention_scratch() reals.  Parallel over (sequence, head, block of
  * queries). */
 void attention_forward(real *restrict out, real *restrict lse, const real *restrict q,
                        const real *restrict k, const real *restrict v, const AttentionShape *shape,
@@ -41,7 +41,7 @@ void attention_backward(real *restrict d_q, real *restrict d_k, real *restrict d
                         const real *restrict v, const real *restrict out, const real *restrict lse,
                         const AttentionShape *shape, real *restrict scratch);
 
-/* Reals of scratch for either pass with the current thread count, for heads of width D. */
-size_t attention_scratch(size_t D);
+/* Reals of scratch for either pass with the current thread count, whatever the shape. */
+size_t attention_scratch(void);
 
 #endif

@@ -38,6 +38,9 @@ typedef struct BatchPlan {
 /* Pieces that one sequence of n tokens can fall into. */
 size_t batch_pieces(size_t n, size_t piece);
 
+/* Bytes of those arrays; false if that overflows or a token's row would not fit 32 bits. */
+bool batch_bytes(size_t *out, size_t sequences, size_t n);
+
 /* Arrays of a Batch for up to `sequences` sequences of up to n tokens, in pieces of any length; one
  * allocation, batch_destroy frees. */
 bool batch_create(Batch *out, size_t sequences, size_t n, Err *err);

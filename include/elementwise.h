@@ -8,7 +8,6 @@
 #include "real.h"
 
 void vec_zero(real *x, size_t count);
-void vec_add(real *restrict y, const real *restrict x, size_t count); /* y += x */
 
 /* Sum of squares in double, partial sums of fixed blocks added in order: independent of the thread
  * count. */

@@ -15,6 +15,11 @@
 void encoder_forward(Activations *acts, const Params *params, const ModelConfig *config,
                      const Batch *batch);
 
+/* The order in which layer l computes projected keys and values of B sequences of `total` tokens.
+ * True: E x first, then Wk (E shared by the heads, and fewer projected rows than tokens).  False: x
+ * Wk first, then E.  Only Linformer attention has a choice. */
+bool encoder_compresses_first(const ModelConfig *config, size_t l, size_t B, size_t total);
+
 /* ADDS the gradients of all encoder parameters to grads, given acts->d_hidden (overwritten on the
  * way down) and the activations of the encoder_forward call just made with the same batch. */
 void encoder_backward(Activations *acts, Params *grads, const Params *params,

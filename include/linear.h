@@ -17,8 +17,8 @@ void linear_backward(real *restrict d_x, real *restrict d_w, real *restrict d_b,
                      const real *restrict d_y, const real *restrict x, const real *restrict w,
                      size_t rows, size_t in, size_t out, int accumulate_x);
 
-/* d_b (out) += column sums of d_y (rows,out); the order of additions depends on the thread count
- * only. */
+/* d_b (out) += column sums of d_y (rows,out); rows are added in order by fours, so the sums do not
+ * depend on the thread count. */
 void bias_backward(real *restrict d_b, const real *restrict d_y, size_t rows, size_t out);
 
 #endif

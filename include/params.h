@@ -76,6 +76,11 @@ const Tensor *param_table_find(const ParamTable *table, const char *name); /* NU
 /* Largest projected length of any layer: rows of the one E of scope model. */
 size_t params_largest_k(const ModelConfig *config);
 
+/* Zeroed blocks of a table's layout, `count` of them, in an arena of their own; blocks (count)
+ * overwritten. */
+bool param_blocks_create(real **blocks, Arena *arena, const ParamTable *table, size_t count,
+                         Err *err);
+
 /* Points the members of *out into block (block_reals reals, 64-byte aligned). */
 void params_view(Params *out, const ParamTable *table, const ModelConfig *config, real *block);
 

@@ -46,7 +46,7 @@ double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t 
 double plan_forward_flops(const ModelConfig *config, const size_t *lengths, size_t B,
                           size_t masked);
 
-/* Tokens that the budget of config consumes at full-length sequences, given the sequences of an
+/* Tokens that the budget of config consumes at full-length sequences, given the tokens of an
  * epoch and the speed; 0 where that is not known (epochs without prepared data, hours without a
  * speed). */
 double plan_budget_tokens(const Config *config, size_t epoch_tokens, double tokens_per_s);

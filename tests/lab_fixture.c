@@ -13,14 +13,13 @@ static const char YAML[] = "model: {n: 24, k: [6, 5], layers: 2, width: 12, head
 static void save(const char *path, const Tokenizer *tokenizer, size_t vocab) {
     Config config;
     ParamTable table;
-    Arena arena, counting = {0};
+    Arena arena;
+    real *weights = NULL;
     Err err = {0};
     REQUIRE(config_from_yaml(&config, YAML, "fixture", &err));
     config_set_vocab(&config, vocab ? vocab : tokenizer_vocab_size(tokenizer));
     REQUIRE(param_table_create(&table, &config.model, &err));
-    arena_take(&counting, table.block_reals, sizeof(real));
-    REQUIRE(arena_create(&arena, counting.used, &err));
-    real *weights = arena_take(&arena, table.block_reals, sizeof(real));
+    REQUIRE(param_blocks_create(&weights, &arena, &table, 1, &err));
     params_init(weights, &table, 3);
     for (size_t t = 0; t < table.count; t++) {
         const Tensor *tensor = &table.items[t];

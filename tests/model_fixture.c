@@ -34,10 +34,9 @@ static void require_made(bool made, const Err *err) {
 
 real *model_create_block(Arena *arena, const ParamTable *table) {
     Err err = {0};
-    Arena counting = {0}; /* sanitizer builds add gaps */
-    arena_take(&counting, table->block_reals, sizeof(real));
-    require_made(arena_create(arena, counting.used, &err), &err);
-    return arena_take(arena, table->block_reals, sizeof(real));
+    real *block = NULL;
+    require_made(param_blocks_create(&block, arena, table, 1, &err), &err);
+    return block;
 }
 
 void model_create(Model *out, const ModelConfig *config, size_t max_B, size_t max_total,

@@ -34,7 +34,7 @@ static Case case_new(const size_t *T, const size_t *keys, size_t B, size_t H, si
     t.d_q = tensor_filled(t.total * t.C, NAN);
     t.d_k = tensor_filled(t.total_keys * t.C, NAN);
     t.d_v = tensor_filled(t.total_keys * t.C, NAN);
-    t.scratch = tensor_filled(attention_scratch(D), NAN);
+    t.scratch = tensor_filled(attention_scratch(), NAN);
     return t;
 }
 
@@ -291,7 +291,7 @@ static void test_threads_agree(void) {
     real *out = tensor_copy(t.out, t.total * t.C), *d_k = tensor_copy(t.d_k, t.total * t.C);
     for (size_t threads = 2; threads <= 4; threads++) {
         threads_set(threads);
-        t.scratch = tensor_filled(attention_scratch(16), NAN);
+        t.scratch = tensor_filled(attention_scratch(), NAN);
         forward(&t);
         backward(&t);
         CHECK_SAME(t.out, out, t.total * t.C);
@@ -306,7 +306,7 @@ static void test_worked_example(void) {
     const size_t start[] = {0, 1}, three[] = {0, 3}, two[] = {0, 2};
     const real q[] = {1}, k[] = {1, 2, 3}, v[] = {10, 20, 30},
                e[] = {(real)0.5, (real)0.5, 0, 0, 0, 1};
-    real out[1], kp[2], vp[2], *scratch = tensor_filled(attention_scratch(1), NAN);
+    real out[1], kp[2], vp[2], *scratch = tensor_filled(attention_scratch(), NAN);
     AttentionShape shape = {.B = 1, .H = 1, .D = 1, .start = start, .key_start = three};
     attention_forward(out, NULL, q, k, v, &shape, scratch);
     CHECK_CLOSE((double)out[0], 25.7521, 5e-5);

@@ -351,6 +351,21 @@ static void test_masks_change(void) {
     shards_free(&s);
 }
 
+/* The bytes that plans and memory checks count are those that the arrays take. */
+static void test_bytes(void) {
+    Batch b;
+    Err err = {0};
+    size_t bytes = 0;
+    REQUIRE(batch_create(&b, 3, 7, &err) && batch_bytes(&bytes, 3, 7));
+    size_t used = (size_t)((char *)(b.classes + 21) - (char *)b.seq_key);
+    CHECK(used <= bytes && bytes < used + 64);
+    batch_destroy(&b);
+    CHECK(!batch_bytes(&bytes, SIZE_MAX / 2, 4));
+    CHECK(!batch_bytes(&bytes, 65536, 65536)); /* rows are 32-bit numbers */
+    CHECK(!batch_create(&b, 65536, 65536, &err));
+    CHECK(!batch_create(&b, 0, 7, &err));
+}
+
 static void refuse(const Shards *s, size_t n, ErrCode code, const char *part) {
     Dataset *d = NULL;
     Err err = {0};
@@ -400,6 +415,7 @@ const Test tests_batcher[] = {{"packing_by_hand", test_packing_by_hand, 0},
                               {"pieces", test_pieces, 0},
                               {"epochs", test_epochs, 0},
                               {"eval_sample", test_eval_sample, 0},
+                              {"bytes", test_bytes, 0},
                               {"masks_change", test_masks_change, 0},
                               {"refused", test_refused, 0},
                               {0}};

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../src/model/projected_kv.h"
 #include "harness.h"
 #include "model_fixture.h"
 
@@ -176,11 +175,11 @@ static void test_orders_agree_across_scopes(void) {
         config.tie_kv = tie;
         Model layer, head;
         model_create(&layer, &config, 4, 28, ACTS_TRAINING);
-        CHECK(projected_kv_compress_first(&config, &batch, 0) &&
-              projected_kv_compress_first(&config, &batch, 1));
+        CHECK(encoder_compresses_first(&config, 0, batch.B, batch.total) &&
+              encoder_compresses_first(&config, 1, batch.B, batch.total));
         config.scope = SCOPE_HEAD;
         model_create(&head, &config, 4, 28, ACTS_TRAINING);
-        CHECK(!projected_kv_compress_first(&config, &batch, 0));
+        CHECK(!encoder_compresses_first(&config, 0, batch.B, batch.total));
         const char *names[] = {"layer0.seq_proj_k", "layer0.seq_proj_v", "layer1.seq_proj_k",
                                "layer1.seq_proj_v"};
         for (size_t i = 0; i < 4; i += 1 + tie) {
@@ -220,8 +219,8 @@ static void test_orders_agree_across_batches(void) {
         Model m;
         model_create(&m, &config, B, TOTAL, ACTS_TRAINING);
         for (size_t l = 0; l < 2; l++) {
-            CHECK(!projected_kv_compress_first(&config, &many, l));
-            CHECK(projected_kv_compress_first(&config, &few, l));
+            CHECK(!encoder_compresses_first(&config, l, many.B, many.total));
+            CHECK(encoder_compresses_first(&config, l, few.B, few.total));
         }
         real kept[(N + 10) * C];
         forward(&m, &many);

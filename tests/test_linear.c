@@ -97,21 +97,24 @@ static void test_contracts(void) {
     tensors_free();
 }
 
+/* Against sums in double, and the same bytes on any number of threads. */
 static void test_bias_backward(void) {
-    for (size_t threads = 1; threads <= 3; threads++) {
-        threads_set(threads);
-        for (size_t rows = 1; rows < 9; rows++) { /* the loop takes four rows at a time */
-            size_t out = rows == 8 ? 5003 : 37;   /* 8 x 5003 is shared by the threads */
-            real *d_y = tensor_normal(rows * out, 1), *d_b = tensor_filled(out, 3);
-            double *want = tensors_take(out, sizeof *want);
-            for (size_t o = 0; o < out; o++) {
-                want[o] = 3;
-                for (size_t r = 0; r < rows; r++) want[o] += (double)d_y[r * out + o];
-            }
-            bias_backward(d_b, d_y, rows, out);
-            CHECK_TENSOR(d_b, want, out, KERNEL_TOL);
-            tensors_free();
+    for (size_t rows = 1; rows < 9; rows++) { /* the loop takes four rows at a time */
+        size_t out = rows == 8 ? 5003 : 37;   /* 8 x 5003 is shared by the threads */
+        real *d_y = tensor_normal(rows * out, 1), *d_b[3];
+        double *want = tensors_take(out, sizeof *want);
+        for (size_t o = 0; o < out; o++) {
+            want[o] = 3;
+            for (size_t r = 0; r < rows; r++) want[o] += (double)d_y[r * out + o];
         }
+        for (size_t threads = 1; threads <= 3; threads++) {
+            threads_set(threads);
+            d_b[threads - 1] = tensor_filled(out, 3);
+            bias_backward(d_b[threads - 1], d_y, rows, out);
+            CHECK_SAME(d_b[threads - 1], d_b[0], out);
+        }
+        CHECK_TENSOR(d_b[0], want, out, KERNEL_TOL);
+        tensors_free();
     }
 }
 

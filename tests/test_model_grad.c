@@ -1,7 +1,7 @@
 /* Gradients of the whole model against differences of its loss, in double. */
 #include <stdio.h>
 
-#include "../src/model/projected_kv.h"
+#include "encoder.h"
 #include "harness.h"
 #include "model_gradcheck.h"
 
@@ -11,8 +11,9 @@ static void require_both_orders(const ModelConfig *config) {
     for (size_t b = 0; b < GRAD_B_SHORT; b++) few.total += grad_lengths_short[b];
     CHECK_INT(few.total, GRAD_TOTAL_MOST);
     for (size_t l = 0; l < config->layers; l++) {
-        CHECK(projected_kv_compress_first(config, &many, l) == (config->scope != SCOPE_HEAD));
-        CHECK(!projected_kv_compress_first(config, &few, l));
+        CHECK(encoder_compresses_first(config, l, many.B, many.total) ==
+              (config->scope != SCOPE_HEAD));
+        CHECK(!encoder_compresses_first(config, l, few.B, few.total));
     }
 }
 

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "../src/model/projected_kv.h"
 #include "activations.h"
+#include "encoder.h"
 #include "harness.h"
 
 /* Two layers of sizes that all differ: n 11, width 12, 3 heads, ffn 20, vocabulary 37, k 5 and
@@ -111,7 +111,7 @@ static void test_flops_follow_the_model(void) {
         double wanted = 0, total = (double)batch.total;
         for (size_t l = 0; l < 2; l++) {
             double P = (double)config.k[l];
-            bool compress = projected_kv_compress_first(&config, &batch, l);
+            bool compress = encoder_compresses_first(&config, l, batch.B, batch.total);
             compressed += compress;
             ties += batch.total == 2 * config.k[l];
             wanted +=

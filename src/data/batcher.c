@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "mlm_mask.h"
 #include "rng.h"
 #include "token_file.h"
@@ -149,14 +150,19 @@ static size_t read_sequence(uint32_t *ids, const Dataset *d, size_t sequence) {
     return length;
 }
 
+bool batch_bytes(size_t *out, size_t sequences, size_t n) {
+    const Batch *b = NULL; /* for its types alone */
+    /* pieces may be as short as a token, and each needs a key and a start */
+    size_t tokens, per_token = sizeof *b->seq_key + sizeof *b->start + sizeof *b->ids +
+                               sizeof *b->masked_rows + sizeof *b->labels + sizeof *b->classes;
+    return size_mul(sequences, n, &tokens) && tokens <= UINT32_MAX &&
+           size_mul(tokens + 1, per_token, out);
+}
+
 bool batch_create(Batch *out, size_t sequences, size_t n, Err *err) {
     *out = (Batch){0};
-    size_t tokens = sequences * n;
-    /* pieces may be as short as a token, and each needs a key and a start */
-    size_t per_token = sizeof *out->seq_key + sizeof *out->start + sizeof *out->ids +
-                       sizeof *out->masked_rows + sizeof *out->labels + sizeof *out->classes;
-    bool fits = sequences > 0 && n > 0 && n <= SIZE_MAX / 64 / sequences && tokens <= UINT32_MAX;
-    char *block = fits ? malloc((tokens + 1) * per_token) : NULL;
+    size_t bytes, tokens = sequences * n;
+    char *block = tokens > 0 && batch_bytes(&bytes, sequences, n) ? malloc(bytes) : NULL;
     if (!block) {
         return err_set(err, ERR_FAILED, "no memory for a batch of %zu sequences of %zu tokens",
                        sequences, n);

@@ -311,7 +311,6 @@ void attention_backward(real *restrict d_q, real *restrict d_k, real *restrict d
     }
 }
 
-size_t attention_scratch(size_t D) {
-    (void)D;
+size_t attention_scratch(void) {
     return THREAD_SCRATCH * parallel_max_threads();
 }

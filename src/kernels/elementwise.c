@@ -16,11 +16,6 @@ void vec_zero(real *x, size_t count) {
     }
 }
 
-void vec_add(real *restrict y, const real *restrict x, size_t count) {
-#pragma omp parallel for simd schedule(static) if (count >= PARALLEL_MIN)
-    for (size_t i = 0; i < count; i++) y[i] += x[i];
-}
-
 static size_t block_count(size_t count) {
     size_t lines = (count + PARALLEL_MIN - 1) / PARALLEL_MIN;
     return lines < BLOCKS ? lines : BLOCKS;

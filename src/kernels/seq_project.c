@@ -13,17 +13,26 @@ static size_t column_parts(size_t units, size_t cols) {
     return parts;
 }
 
+/* What one thread does at a time: sequence b, group g of the heads, `count` columns from `first`. */
+typedef struct Unit {
+    size_t b, g, first, count;
+} Unit;
+
+static Unit unit_at(size_t index, size_t G, size_t parts, size_t width) {
+    size_t g = index / parts % G;
+    Range cols = range_part(width, index % parts, parts, PARALLEL_ALIGN);
+    return (Unit){index / (G * parts), g, g * width + cols.begin, cols.end - cols.begin};
+}
+
 void seq_project_forward(real *restrict y, const real *restrict x, const real *restrict proj,
                          size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
                          size_t P, size_t N, size_t C) {
     size_t width = C / G, parts = column_parts(B * G, width);
 #pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
-    for (size_t unit = 0; unit < B * G * parts; unit++) {
-        size_t b = unit / (G * parts), g = unit / parts % G;
-        Range cols = range_part(width, unit % parts, parts, PARALLEL_ALIGN);
-        size_t first = g * width + cols.begin, count = cols.end - cols.begin;
-        gemm(y + b * P * C + first, C, NO_TRANS, proj + g * proj_stride, N, NO_TRANS,
-             x + start[b] * C + first, C, P, count, start[b + 1] - start[b], 1, 0);
+    for (size_t index = 0; index < B * G * parts; index++) {
+        Unit u = unit_at(index, G, parts, width);
+        gemm(y + u.b * P * C + u.first, C, NO_TRANS, proj + u.g * proj_stride, N, NO_TRANS,
+             x + start[u.b] * C + u.first, C, P, u.count, start[u.b + 1] - start[u.b], 1, 0);
     }
 }
 
@@ -32,12 +41,10 @@ static void backward_x(real *restrict d_x, const real *restrict d_y, const real 
                        size_t P, size_t N, size_t C, int accumulate_x) {
     size_t width = C / G, parts = column_parts(B * G, width);
 #pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
-    for (size_t unit = 0; unit < B * G * parts; unit++) {
-        size_t b = unit / (G * parts), g = unit / parts % G;
-        Range cols = range_part(width, unit % parts, parts, PARALLEL_ALIGN);
-        size_t first = g * width + cols.begin, count = cols.end - cols.begin;
-        gemm(d_x + start[b] * C + first, C, TRANS, proj + g * proj_stride, N, NO_TRANS,
-             d_y + b * P * C + first, C, start[b + 1] - start[b], count, P, 1,
+    for (size_t index = 0; index < B * G * parts; index++) {
+        Unit u = unit_at(index, G, parts, width);
+        gemm(d_x + start[u.b] * C + u.first, C, TRANS, proj + u.g * proj_stride, N, NO_TRANS,
+             d_y + u.b * P * C + u.first, C, start[u.b + 1] - start[u.b], u.count, P, 1,
              accumulate_x ? 1 : 0);
     }
 }

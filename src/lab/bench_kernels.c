@@ -78,7 +78,7 @@ static void layout(Work *w, Arena *arena) {
     w->rstd = take(arena, w->total, 1);
     w->position = take(arena, w->N, w->C);
     w->d_position = take(arena, w->N, w->C);
-    w->attention = take(arena, attention_scratch(w->C / w->H), 1);
+    w->attention = take(arena, attention_scratch(), 1);
     w->norm = take(arena, layernorm_scratch(w->C), 1);
     w->moments = take(arena, 4 * w->V, w->C);
 }
@@ -329,8 +329,16 @@ static BenchKernel measure(const Case *c, Work *w) {
     return kernel;
 }
 
+static bool measure_model(BenchKernels *out, const Work *size, Err *err) {
+    Work work = *size;
+    if (!work_create(&work, err)) return false;
+    for (size_t c = 0; c < CASES; c++) out->items[out->count++] = measure(&cases[c], &work);
+    arena_destroy(&work.arena);
+    return true;
+}
+
 bool bench_kernels(BenchKernels *out, Err *err) {
-    const Work sizes[] = {
+    static const Work sizes[] = {
         {.model = "base", .B = 8, .N = 512, .P = 128, .C = 768, .H = 12, .FF = 3072, .V = 32000},
         {.model = "small", .B = 16, .N = 512, .P = 128, .C = 256, .H = 4, .FF = 1024, .V = 8192},
     };
@@ -338,17 +346,15 @@ bool bench_kernels(BenchKernels *out, Err *err) {
     *out = (BenchKernels){.items = calloc(models * CASES, sizeof *out->items)};
     if (!out->items) return err_set(err, ERR_FAILED, "out of memory for the results");
     double start = bench_now(), cpu = bench_cpu_time();
-    if (!bench_gemm_peak(&out->gemm_peak, BENCH_PEAK_SIZE, 1, err)) return false;
-    out->cpu_share = (bench_cpu_time() - cpu) / (bench_now() - start) / (double)bench_threads();
-    out->fma_peak = bench_fma_peak(0.3);
-    out->bf16_peak = bench_bf16_peak(0.3);
-    for (size_t m = 0; m < models; m++) {
-        Work work = sizes[m];
-        if (!work_create(&work, err)) return false;
-        for (size_t c = 0; c < CASES; c++) out->items[out->count++] = measure(&cases[c], &work);
-        arena_destroy(&work.arena);
+    bool ok = bench_gemm_peak(&out->gemm_peak, BENCH_PEAK_SIZE, 1, err);
+    if (ok) {
+        out->cpu_share = (bench_cpu_time() - cpu) / (bench_now() - start) / (double)bench_threads();
+        out->fma_peak = bench_fma_peak(0.3);
+        out->bf16_peak = bench_bf16_peak(0.3);
     }
-    return true;
+    for (size_t m = 0; ok && m < models; m++) ok = measure_model(out, &sizes[m], err);
+    if (!ok) bench_kernels_free(out);
+    return ok;
 }
 
 void bench_kernels_free(BenchKernels *kernels) {

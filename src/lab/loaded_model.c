@@ -1,20 +1,11 @@
 #include "loaded_model.h"
 
-/* Room for one block of the table; the pointer stays in the arena. */
-static bool create_block(real **block, Arena *arena, const ParamTable *table, Err *err) {
-    Arena counting = {0};
-    arena_take(&counting, table->block_reals, sizeof(real));
-    if (!arena_create(arena, counting.used, err)) return err_context(err, "parameters");
-    *block = arena_take(arena, table->block_reals, sizeof(real));
-    return true;
-}
-
 bool loaded_model_open(LoadedModel *out, const char *path, Err *err) {
     *out = (LoadedModel){0};
     Checkpoint *checkpoint = &out->checkpoint;
     real *weights = NULL;
     bool ok = checkpoint_open(checkpoint, path, err) &&
-              create_block(&weights, &out->arena, &checkpoint->table, err) &&
+              param_blocks_create(&weights, &out->arena, &checkpoint->table, 1, err) &&
               checkpoint_read(checkpoint, &checkpoint->table, weights, NULL, NULL, err) &&
               tokenizer_load_bytes(&out->tokenizer, checkpoint->tokenizer.data,
                                    checkpoint->tokenizer.size, path, err) &&

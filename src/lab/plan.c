@@ -7,6 +7,7 @@
 #include "activations.h"
 #include "arena.h"
 #include "batcher.h"
+#include "encoder.h"
 #include "optimizer.h"
 #include "params.h"
 
@@ -39,7 +40,7 @@ static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, size_
     double C = (double)config->width, P = (double)config->k[l];
     if (config->attention == ATTENTION_FULL) {
         add_linear(f, (double)total, C, 2 * C);
-    } else if (config->scope != SCOPE_HEAD && B * config->k[l] < total) {
+    } else if (encoder_compresses_first(config, l, B, total)) {
         add_seq_projection(f, config, (double)total, P, config->tie_kv ? 1 : 2);
         add_linear(f, (double)B * P, C, 2 * C);
     } else {
@@ -88,15 +89,6 @@ double plan_forward_flops(const ModelConfig *config, const size_t *lengths, size
 double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t B, size_t masked) {
     Flops f = count_flops(config, lengths, B, masked);
     return f.forward + f.inputs + f.weights;
-}
-
-/* Arrays of a Batch: ids, masked rows, labels and classes; starts and dropout keys. */
-static bool batch_bytes(size_t *out, size_t sequences, size_t n) {
-    size_t tokens, bytes;
-    if (!size_mul(sequences, n, &tokens) || !size_mul(tokens, 4 * sizeof(uint32_t), &bytes))
-        return false;
-    *out = bytes + 2 * (tokens + 1) * sizeof(uint64_t);
-    return true;
 }
 
 static bool plan_memory(Plan *out, const Config *config, const ParamTable *table, Err *err) {

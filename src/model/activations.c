@@ -66,7 +66,7 @@ static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *c
     acts->y = take(arena, total, C);
     acts->ff_act = take(arena, total, config->ffn);
     acts->row_sums = take(arena, B, P);
-    acts->attention = take(arena, attention_scratch(C / config->heads), 1);
+    acts->attention = take(arena, attention_scratch(), 1);
     acts->key_start = arena_take(arena, B + 1, sizeof *acts->key_start);
     if (acts->mode == ACTS_INFERENCE) return;
 

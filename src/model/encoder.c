@@ -164,6 +164,11 @@ static void backward_pre(const Pass *pass) {
     embed_backward(pass, d);
 }
 
+bool encoder_compresses_first(const ModelConfig *config, size_t l, size_t B, size_t total) {
+    /* per projection: T P C + P C C against T C C + T P C multiply-adds a sequence */
+    return config->scope != SCOPE_HEAD && B * config->k[l] < total;
+}
+
 /* There are n positions; an empty sequence has no row that a head could read. */
 static bool lengths_are_valid(const Batch *batch, size_t n) {
     bool valid = batch->start[0] == 0 && batch->start[batch->B] == batch->total;

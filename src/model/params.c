@@ -227,6 +227,18 @@ const Tensor *param_table_find(const ParamTable *table, const char *name) {
     return NULL;
 }
 
+bool param_blocks_create(real **blocks, Arena *arena, const ParamTable *table, size_t count,
+                         Err *err) {
+    Arena counting = {0};
+    *arena = (Arena){0};
+    for (size_t i = 0; i < count; i++) arena_take(&counting, table->block_reals, sizeof(real));
+    if (counting.overflow) return err_set(err, ERR_CONFIG, "model: its size overflows");
+    if (!arena_create(arena, counting.used, err)) return false;
+    for (size_t i = 0; i < count; i++)
+        blocks[i] = arena_take(arena, table->block_reals, sizeof(real));
+    return true;
+}
+
 /* Sets the pointer member at `offset` bytes of a struct of pointers. */
 static void set_member(void *views, size_t offset, real *value) {
     memcpy((char *)views + offset, &value, sizeof value);

@@ -1,12 +1,8 @@
 #include "projected_kv.h"
 
+#include "encoder.h"
 #include "linear.h"
 #include "seq_project.h"
-
-bool projected_kv_compress_first(const ModelConfig *config, const Batch *batch, size_t l) {
-    /* per projection: T P C + P C C against T C C + T P C multiply-adds a sequence */
-    return config->scope != SCOPE_HEAD && batch->B * config->k[l] < batch->total;
-}
 
 /* One projection of one layer: keys or values. */
 typedef struct Half {
@@ -85,7 +81,7 @@ void projected_kv_forward(const Pass *pass, size_t l, const real *x) {
     if (config->attention == ATTENTION_FULL) {
         linear_forward(keys.out, x, keys.w, keys.b, total, C, C);
         linear_forward(values.out, x, values.w, values.b, total, C, C);
-    } else if (projected_kv_compress_first(config, pass->batch, l)) {
+    } else if (encoder_compresses_first(config, l, pass->batch->B, total)) {
         project(pass, keys.pre, x, keys.proj, P);
         if (!config->tie_kv) project(pass, values.pre, x, values.proj, P);
         compress_first_forward(pass, &keys, P, keys.pre);
@@ -106,7 +102,7 @@ void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x)
     if (config->attention == ATTENTION_FULL) {
         linear_backward(d_x, keys.d_w, keys.d_b, keys.d_out, x, keys.w, total, C, C, 1);
         linear_backward(d_x, values.d_w, values.d_b, values.d_out, x, values.w, total, C, C, 1);
-    } else if (projected_kv_compress_first(config, pass->batch, l)) {
+    } else if (encoder_compresses_first(config, l, pass->batch->B, total)) {
         compress_first_backward(pass, &keys, P, d_pre, keys.pre, 0);
         if (!config->tie_kv) {
             project_backward(pass, d_x, &keys, d_pre, x, P, 1);

@@ -1,16 +1,12 @@
 /* Projected keys and values of a layer, kp = E (x Wk^T + 1 bk^T) and vp = F (x Wv^T + 1 bv^T):
  * feature projection, then sequence projection (arXiv 2006.04768, equation 7), computed in the
- * cheaper of two orders. */
+ * order that encoder_compresses_first names. */
 #ifndef PROJECTED_KV_H
 #define PROJECTED_KV_H
 
 #include <stdbool.h>
 
 #include "encoder_layer.h"
-
-/* True: E x first, then Wk (E shared by the heads, and fewer projected rows than tokens).  False: x
- * Wk first, then E. */
-bool projected_kv_compress_first(const ModelConfig *config, const Batch *batch, size_t l);
 
 /* kp, vp (B*P,C) of layer l from x (total,C); keeps k_pre, v_pre.  Full attention: kp = x Wk^T +
  * bk, vp likewise. */

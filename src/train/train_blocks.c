@@ -8,17 +8,15 @@
 
 bool train_blocks_create(TrainBlocks *out, const ParamTable *table, const ModelConfig *model,
                          const OptimizerConfig *optimizer, Err *err) {
-    size_t moments = optimizer_moments(optimizer), block = table->block_reals;
+    size_t moments = optimizer_moments(optimizer);
+    real *blocks[4] = {NULL};
     *out = (TrainBlocks){.table = table};
-    Arena counting = {0};
-    for (size_t i = 0; i < 2 + moments; i++) arena_take(&counting, block, sizeof(real));
-    if (counting.overflow) return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!arena_create(&out->arena, counting.used, err))
+    if (!param_blocks_create(blocks, &out->arena, table, 2 + moments, err))
         return err_context(err, "parameters, gradients and moments");
-    params_view(&out->weights, table, model, arena_take(&out->arena, block, sizeof(real)));
-    params_view(&out->grads, table, model, arena_take(&out->arena, block, sizeof(real)));
-    out->adam_m = arena_take(&out->arena, block, sizeof(real));
-    out->adam_v = moments > 1 ? arena_take(&out->arena, block, sizeof(real)) : NULL;
+    params_view(&out->weights, table, model, blocks[0]);
+    params_view(&out->grads, table, model, blocks[1]);
+    out->adam_m = blocks[2];
+    out->adam_v = blocks[3];
     return true;
 }
 

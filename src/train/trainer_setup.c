@@ -108,18 +108,15 @@ static void log_data(const Trainer *t) {
 
 /* ---- memory */
 
-/* A token of a batch: id, masked row and label; start and dropout key of a piece as short as it. */
-enum { BATCH_TOKEN_BYTES = 3 * sizeof(uint32_t) + 2 * sizeof(uint64_t) };
-
 /* Sequences of a micro-batch while they are cut into the shortest pieces. */
 static size_t most_sequences(const Trainer *t) {
     return t->micro_batch * batch_pieces(t->config.model.n, t->config.schedule.length_start);
 }
 
 static bool check_memory(const Trainer *t, size_t moments, Err *err) {
-    size_t block = 0, activations = 0,
-           batch = t->micro_batch * t->config.model.n * BATCH_TOKEN_BYTES;
-    if (!size_mul(t->table.block_reals, sizeof(real), &block))
+    size_t block = 0, activations = 0, batch = 0;
+    if (!size_mul(t->table.block_reals, sizeof(real), &block) ||
+        !batch_bytes(&batch, t->micro_batch, t->config.model.n))
         return err_set(err, ERR_CONFIG, "model: its size overflows");
     if (!activations_bytes(&activations, &t->config.model, most_sequences(t),
                            t->micro_batch * t->config.model.n, ACTS_TRAINING, err)) {
