@@ -25,6 +25,6 @@ def read(path):
 
 if __name__ == "__main__":
     header, tensors = read(sys.argv[1])
-    print(header["kind"], "step", header["state"]["step"])
+    print(header["kind"], "step", header["state"]["step"], *header.get("labels", []))
     for name, x in tensors.items():
         print(f"{name:32} {str(x.dtype):8} {x.shape}")

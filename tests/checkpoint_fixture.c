@@ -11,6 +11,7 @@ static const char YAML[] = "model: {n: 5, k: 3, layers: 1, width: 4, heads: 2, f
                            "train: {steps: 100, batch: 2, seed: 7}\n"
                            "data: {train: nothing.txt}\n"
                            "optimizer: {lr: 3e-4}\n";
+static const char YAML_TASK[] = "finetune: {task: sst2, init: none, holdout: 0.1}\n";
 
 static const char TOKENIZER[] = "stands for a sentencepiece model";
 
@@ -33,8 +34,10 @@ static real *filled_block(const ParamTable *table, size_t block) {
 static void create(CheckpointFixture *out, const LabelSet *labels) {
     Err err = {0};
     *out = (CheckpointFixture){0};
+    char yaml[sizeof YAML + sizeof YAML_TASK];
+    snprintf(yaml, sizeof yaml, "%s%s", YAML, labels->count ? YAML_TASK : "");
     REQUIRE(label_set_copy(&out->labels, labels, &err));
-    if (!config_from_yaml(&out->config, YAML, "fixture", &err) ||
+    if (!config_from_yaml(&out->config, yaml, "fixture", &err) ||
         (out->config.model.vocab = 6, out->config.model.classes = labels->count,
          !param_table_create(&out->table, &out->config.model, &err))) {
         test_fail(__FILE__, __LINE__, "%s", err.msg);
