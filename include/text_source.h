@@ -1,0 +1,33 @@
+/* Texts without labels to be classified or embedded, a block of rows at a time: arguments, the
+ * lines of a stream, or a task's file. */
+#ifndef TEXT_SOURCE_H
+#define TEXT_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "config.h"
+#include "err.h"
+#include "task_file.h"
+
+typedef struct TextSource TextSource;
+
+/* Where pairs, a text or line is two texts with a tab between them.  CR LF is LF, and a byte order
+ * mark before the first line is skipped.  strings and stream are borrowed until close. */
+bool text_source_open_strings(TextSource **out, const char *const *strings, size_t count,
+                              bool pairs, Err *err);
+bool text_source_open_lines(TextSource **out, FILE *stream, const char *name, bool pairs, Err *err);
+
+/* Reads the whole file (task_file.h, TASK_LABELS_IF_THERE); labels NULL: any label will do. */
+bool text_source_open_file(TextSource **out, const FinetuneConfig *config, const LabelSet *labels,
+                           const char *path, Err *err);
+void text_source_close(TextSource *source); /* accepts NULL */
+
+/* The next rows, at most `most`; count 0 at the end.  Their texts are borrowed until the next call
+ * or close, and *rows is not task_file_free's.  A stream is read no further than the block, so
+ * memory is bounded by it.  ERR_FAILED with "name:line: found, wanted" for a text that is blank, no
+ * UTF-8 or holds a NUL byte, and for a pair that is none. */
+bool text_source_next(TaskFile *rows, TextSource *source, size_t most, Err *err);
+
+#endif

@@ -1,0 +1,188 @@
+#include "text_source.h"
+
+#include <stdlib.h>
+
+#include "data_fixture.h"
+#include "harness.h"
+
+/* A stream of these bytes. */
+static FILE *stream_of(const char *bytes, size_t size) {
+    FILE *stream = tmpfile();
+    REQUIRE(stream && fwrite(bytes, 1, size, stream) == size);
+    rewind(stream);
+    return stream;
+}
+
+static void check_text(const TaskRow *row, size_t t, const char *text, size_t line) {
+    CHECK_MSG(row->size[t] == strlen(text) && memcmp(row->text[t], text, row->size[t]) == 0,
+              "'%.*s', wanted '%s'", (int)row->size[t], row->text[t], text);
+    CHECK_INT(row->line, line);
+    CHECK_INT(row->label, TASK_NO_LABEL);
+}
+
+/* Blocks of at most `most` lines give the texts one after the other. */
+static void check_lines(const char *bytes, const char *const *texts, size_t count, size_t most) {
+    FILE *stream = stream_of(bytes, strlen(bytes));
+    TextSource *source;
+    Err err = {0};
+    REQUIRE(text_source_open_lines(&source, stream, "stdin", false, &err));
+    size_t line = 0;
+    for (;;) {
+        TaskFile rows;
+        if (!CHECK_MSG(text_source_next(&rows, source, most, &err), "%s", err.msg)) break;
+        CHECK(rows.count <= most && !rows.pairs);
+        CHECK_INT(rows.count, count - line < most ? count - line : most);
+        for (size_t i = 0; i < rows.count && line < count; i++, line++) {
+            check_text(&rows.rows[i], 0, texts[line], line + 1);
+            CHECK(rows.rows[i].text[1] == NULL);
+            CHECK_STR(rows.rows[i].place, "stdin");
+        }
+        if (rows.count == 0) break;
+    }
+    CHECK_INT(line, count);
+    text_source_close(source);
+    fclose(stream);
+}
+
+static void test_lines(void) {
+    static const char *const texts[] = {"one", " two  words ", "a\ttab", "\xC3\xA9t\xC3\xA9",
+                                        "five"};
+    static const char unix_text[] = "one\n two  words \na\ttab\n\xC3\xA9t\xC3\xA9\nfive\n",
+                      windows_text[] = "\xEF\xBB\xBFone\r\n two  words \r\na\ttab\r\n"
+                                       "\xC3\xA9t\xC3\xA9\r\nfive";
+    for (size_t most = 1; most <= 6; most++) {
+        check_lines(unix_text, texts, 5, most);
+        check_lines(windows_text, texts, 5, most);
+    }
+    check_lines("", texts, 0, 3);
+}
+
+/* A block of many lines of all sizes: its text moves while it grows. */
+static void test_long_lines(void) {
+    enum { LINES = 300, LONGEST = 5000 };
+    char *bytes = malloc(LINES * (LONGEST + 2)), *at = bytes;
+    REQUIRE(bytes);
+    for (size_t i = 0; i < LINES; i++) {
+        size_t size = 1 + i * i * 131 % LONGEST;
+        memset(at, 'a' + (int)(i % 26), size);
+        at[size] = '\n';
+        at += size + 1;
+    }
+    FILE *stream = stream_of(bytes, (size_t)(at - bytes));
+    TextSource *source;
+    TaskFile rows;
+    REQUIRE(text_source_open_lines(&source, stream, "stdin", false, NULL));
+    REQUIRE(text_source_next(&rows, source, 2 * LINES, NULL));
+    CHECK_INT(rows.count, LINES);
+    const char *wanted = bytes;
+    for (size_t i = 0; i < rows.count; i++) {
+        size_t size = 1 + i * i * 131 % LONGEST;
+        CHECK_INT(rows.rows[i].size[0], size);
+        CHECK(memcmp(rows.rows[i].text[0], wanted, size) == 0);
+        wanted += size + 1;
+    }
+    text_source_close(source);
+    fclose(stream);
+    free(bytes);
+}
+
+static void test_strings_and_pairs(void) {
+    static const char *const strings[] = {"a b\tc", "d\te f", "g\th"};
+    TextSource *source;
+    TaskFile rows;
+    REQUIRE(text_source_open_strings(&source, strings, 3, true, NULL));
+    REQUIRE(text_source_next(&rows, source, 2, NULL));
+    CHECK_INT(rows.count, 2);
+    CHECK(rows.pairs);
+    check_text(&rows.rows[0], 0, "a b", 1);
+    check_text(&rows.rows[0], 1, "c", 1);
+    check_text(&rows.rows[1], 0, "d", 2);
+    check_text(&rows.rows[1], 1, "e f", 2);
+    REQUIRE(text_source_next(&rows, source, 2, NULL));
+    CHECK_INT(rows.count, 1);
+    check_text(&rows.rows[0], 1, "h", 3);
+    REQUIRE(text_source_next(&rows, source, 2, NULL));
+    CHECK_INT(rows.count, 0);
+    text_source_close(source);
+    REQUIRE(text_source_open_strings(&source, strings, 1, false, NULL));
+    REQUIRE(text_source_next(&rows, source, 9, NULL));
+    CHECK(!rows.pairs);
+    check_text(&rows.rows[0], 0, "a b\tc", 1);
+    text_source_close(source);
+}
+
+/* The second block fails; the first one was given. */
+static void check_refused(const char *bytes, size_t size, bool pairs, const char *message) {
+    FILE *stream = stream_of(bytes, size);
+    TextSource *source;
+    TaskFile rows;
+    Err err = {0};
+    REQUIRE(text_source_open_lines(&source, stream, "stdin", pairs, &err));
+    CHECK(text_source_next(&rows, source, 1, &err));
+    CHECK_INT(rows.count, 1);
+    CHECK(!text_source_next(&rows, source, 9, &err));
+    CHECK_INT(err.code, ERR_FAILED);
+    CHECK_STR_CONTAINS(err.msg, message);
+    CHECK_INT(rows.count, 0);
+    text_source_close(source);
+    fclose(stream);
+}
+
+#define BYTES(text) text, sizeof text - 1
+
+static void test_refused(void) {
+    check_refused(BYTES("one\ntwo\n\nfour\n"), false, "stdin:3: the text is empty");
+    check_refused(BYTES("one\n \t\r\n"), false, "stdin:2: the text is empty");
+    check_refused(BYTES("one\nt\0o\n"), false, "stdin:2: byte 2 of the text is NUL");
+    check_refused(BYTES("one\ntwo\nt\xC3\n"), false, "stdin:3: byte 2 of the text (0xC3)");
+    check_refused(BYTES("one\n\xED\xA0\x80\n"), false, "stdin:2: byte 1 of the text (0xED)");
+    check_refused(BYTES("one\n\xEF\xBB\xBF\xFF"), false, "stdin:2: byte 4 of the text (0xFF)");
+}
+
+static void test_refused_pairs(void) {
+    check_refused(BYTES("a\tb\na b\n"), true, "stdin:2: 0 tabs");
+    check_refused(BYTES("a\tb\na\tb\tc\n"), true, "stdin:2: 2 tabs");
+    check_refused(BYTES("a\tb\n\tb\n"), true, "stdin:2: the first text is empty");
+    check_refused(BYTES("a\tb\nc\td\na\t \n"), true, "stdin:3: the second text is empty");
+    check_refused(BYTES("a\tb\nc\t\xFF\n"), true, "stdin:2: byte 1 of the second text (0xFF)");
+}
+
+/* A file of the task, in blocks. */
+static void test_file(void) {
+    static const char content[] = "label\ttext\n1\tfirst text\n\tsecond\n0\tthird\n";
+    static char text[] = "text", label[] = "label";
+    const FinetuneConfig task = {.task = TASK_CUSTOM, .text = text, .label = label};
+    char *names[] = {(char[]){"0"}, (char[]){"1"}};
+    const LabelSet labels = {names, 2};
+    char *path = data_fixture_write("rows.tsv", BYTES(content));
+    TextSource *source;
+    TaskFile rows;
+    Err err = {0};
+    REQUIRE(text_source_open_file(&source, &task, &labels, path, &err));
+    REQUIRE(text_source_next(&rows, source, 2, &err));
+    CHECK_INT(rows.count, 2);
+    CHECK(rows.rows[0].size[0] == 10 && !memcmp(rows.rows[0].text[0], "first text", 10));
+    CHECK_INT(rows.rows[1].line, 3);
+    CHECK_STR(rows.rows[1].place, path);
+    REQUIRE(text_source_next(&rows, source, 2, &err));
+    CHECK_INT(rows.count, 1);
+    CHECK_INT(rows.rows[0].line, 4);
+    REQUIRE(text_source_next(&rows, source, 2, &err));
+    CHECK_INT(rows.count, 0);
+    text_source_close(source);
+    CHECK(!text_source_open_file(&source, &task, &labels, test_temp_path("none.tsv"), &err));
+    CHECK(source == NULL);
+    CHECK_STR_CONTAINS(err.msg, "none.tsv");
+    free(path);
+    text_source_close(NULL);
+}
+
+const Test tests_text_source[] = {
+    {"lines", test_lines, TEST_FLOAT},
+    {"long_lines", test_long_lines, TEST_FLOAT},
+    {"strings_and_pairs", test_strings_and_pairs, TEST_FLOAT},
+    {"refused", test_refused, TEST_FLOAT},
+    {"refused_pairs", test_refused_pairs, TEST_FLOAT},
+    {"file", test_file, TEST_FLOAT},
+    {0},
+};
