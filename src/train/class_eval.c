@@ -17,8 +17,8 @@ bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const 
     if (!rows) return err_set(err, ERR_FAILED, "no memory for the order of %zu rows", data->count);
     for (size_t i = 0; i < data->count; i++) rows[i] = i;
     task_rows_sort(rows, data->count, data);
-    /* Buffers made for training and lent to an evaluation keep the head's dropout output apart; here
-     * nothing is dropped, and it is class_tanh itself, as in buffers made for inference. */
+    /* Buffers made for training and lent to an evaluation keep the head's dropout output apart;
+     * here nothing is dropped, and it is class_tanh itself, as in buffers made for inference. */
     real *class_h = acts->class_h;
     acts->class_h = acts->class_tanh;
     for (size_t done = 0, count; done < data->count; done += count) {
