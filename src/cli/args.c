@@ -57,6 +57,10 @@ static bool set_option(Options *options, const Option *option, const char *value
     if (!value)
         return err_set(err, ERR_CONFIG, "%s needs a value: %s %s", option->name, option->name,
                        option->value);
+    if (option->kind == OPTION_TEXT) {
+        *(const char **)member = value;
+        return true;
+    }
     double number;
     bool whole = option->kind == OPTION_COUNT;
     bool digits = !whole || strspn(value, "0123456789") == strlen(value);

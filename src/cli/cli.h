@@ -8,20 +8,23 @@
 
 #include "config.h"
 #include "err.h"
+#include "loaded_model.h"
+#include "text_source.h"
 
 /* Values of all options of all commands; a command reads those that its table lists. */
 typedef struct Options {
     bool help, json, quiet, resume, stats;
     size_t top, batch, threads, sequences, steps, warmup, pad;
     double gflops;
+    const char *file, *format, *out, *pooling; /* NULL: not given */
 } Options;
 
-typedef enum OptionKind { OPTION_FLAG, OPTION_COUNT, OPTION_NUMBER } OptionKind;
+typedef enum OptionKind { OPTION_FLAG, OPTION_COUNT, OPTION_NUMBER, OPTION_TEXT } OptionKind;
 
 typedef struct Option {
     const char *name; /* "--top" */
     OptionKind kind;
-    size_t offset;     /* of the member of Options: bool, size_t or double */
+    size_t offset;     /* of the member of Options: bool, size_t, double or const char * */
     double low, high;  /* of the value; a count without the option is 0 */
     const char *value; /* its name in the help, NULL for a flag */
     const char *help;
@@ -62,8 +65,9 @@ typedef struct Command {
     bool (*run)(const Args *args, Err *err);
 } Command;
 
-extern const Command command_bench, command_eval, command_fill_mask, command_finetune, command_inspect, command_plan,
-    command_prepare, command_pretrain, command_tokenizer;
+extern const Command command_bench, command_embed, command_eval, command_fill_mask,
+    command_finetune, command_inspect, command_plan, command_predict, command_prepare,
+    command_pretrain, command_tokenizer;
 
 /* Takes arguments and options apart.  Fails with ERR_CONFIG; free with args_free in any case. */
 bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *err);
@@ -83,6 +87,19 @@ bool load_task_config(Config *out, const Args *args, size_t index, Err *err);
 
 /* The vocabulary of the tokenizer's file; before it is trained tokenizer.vocab_size stands. */
 bool take_vocab(Config *config, Err *err);
+
+/* The texts of `predict` and `embed`: arguments behind the checkpoint, else --file, else the lines
+ * of stdin.  block: rows to take at a time; 1 where every line is to be answered before the next is
+ * read, which is on a terminal and with --batch 1. */
+bool open_texts(TextSource **out, size_t *block, const Args *args, const FinetuneConfig *task,
+                const LabelSet *labels, Err *err);
+
+/* Logs how many texts were too long, if any were. */
+void log_cut(size_t cut, size_t rows, size_t n, const FinetuneConfig *task);
+
+/* `eval` of a fine-tuned checkpoint: the scores of its task on the files behind it, or on those of
+ * its config's data.valid. */
+bool eval_task(const Args *args, const LoadedModel *model, Err *err);
 
 /* Sets the thread count (0: all), logs the machine line and warnings, and tests the BLAS. */
 bool start_threads(size_t threads, Err *err);

@@ -50,29 +50,36 @@ static bool print_score(const TextScore *s, const LoadedModel *model, const char
     return print_json(object, err);
 }
 
-static bool run(const Args *args, Err *err) {
+static bool eval_text(const Args *args, const LoadedModel *model, Err *err) {
     const Options *o = &args->options;
     TextEvalOptions options = {.batch = o->batch, .sequences = o->sequences, .threads = o->threads};
-    LoadedModel model = {0};
     PathList texts = {0};
     char *folder = NULL;
     TextScore score;
-    bool ok = start_threads(o->threads, err) && loaded_model_open(&model, args->items[0], err) &&
-              choose_texts(&texts, &options, args, &model.checkpoint.config, err) &&
+    bool ok = choose_texts(&texts, &options, args, &model->checkpoint.config, err) &&
               temp_folder_create(&folder, err) &&
-              text_evaluate(&score, &model, &texts, folder, &options, err);
+              text_evaluate(&score, model, &texts, folder, &options, err);
     temp_folder_remove(folder);
-    if (ok) ok = print_score(&score, &model, args->items[0], o->json, err);
+    if (ok) ok = print_score(&score, model, args->items[0], o->json, err);
     config_paths_free(&texts);
+    return ok;
+}
+
+static bool run(const Args *args, Err *err) {
+    LoadedModel model = {0};
+    bool ok = start_threads(args->options.threads, err) &&
+              loaded_model_open(&model, args->items[0], err) &&
+              (model.checkpoint.config.model.classes > 0 ? eval_task(args, &model, err)
+                                                         : eval_text(args, &model, err));
     loaded_model_close(&model);
     return ok;
 }
 
 static const Option options[] = {
     {"--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B",
-     "sequences at a time (default 8); does not change the loss"},
+     "sequences at a time (default 8; of a classifier as in training)"},
     {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e9, "N",
-     "score so many sequences, spread evenly over the text (default: all)"},
+     "pretrained only: score so many sequences, spread evenly over the text (default: all)"},
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_QUIET,
@@ -82,14 +89,25 @@ static const Option options[] = {
 
 const Command command_eval = {
     .name = "eval",
-    .arguments = "CHECKPOINT [TEXT_SHARD ...]",
-    .summary = "masked-language-model loss in nats and perplexity of a checkpoint on text",
-    .notes = "TEXT_SHARDs are .txt, .gz, .zst or JSON lines; without any, the held-out text that "
-             "the checkpoint's config names, as\n"
-             "training evaluated it. They are encoded with the tokenizer inside the checkpoint, "
-             "below $TMPDIR. 15% of\n"
-             "the tokens are masked, the same ones every time: checkpoints of one tokenizer answer "
-             "the same questions.",
+    .arguments = "CHECKPOINT [FILE ...]",
+    .summary = "loss of a checkpoint on text, or the scores of a fine-tuned one on its task",
+    .notes =
+        "Pretrained checkpoints: masked-language-model loss in nats and perplexity. FILEs are text "
+        "shards, .txt, .gz, .zst\n"
+        "or JSON lines; without any, the held-out text that the checkpoint's config names, as "
+        "training evaluated it. They\n"
+        "are encoded with the tokenizer inside the checkpoint, below $TMPDIR. 15% of the tokens "
+        "are masked, the same ones\n"
+        "every time: checkpoints of one tokenizer answer the same questions.\n\n"
+        "Fine-tuned checkpoints: accuracy, F1 (of the second class; of more than two classes their "
+        "mean), MCC, loss and\n"
+        "confusion matrix, beside what the most frequent class alone would reach. FILEs are "
+        "labelled "
+        "files of the task,\n"
+        "as its training data; without any, the config's data.valid. --json: {\"loss\", "
+        "\"accuracy\", \"f1\", \"macro_f1\",\n"
+        "\"mcc\", \"majority\", \"collapsed\", \"rows\", \"cut\", \"labels\", "
+        "\"confusion\" (rows: true class), \"checkpoint\", \"step\"}.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

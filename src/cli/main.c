@@ -12,12 +12,13 @@
 #define LINFORMER_VERSION "unknown"
 #endif
 
-enum { COMMANDS = 9 };
-
-static const Command *const commands[COMMANDS] = {
-    &command_tokenizer, &command_prepare, &command_pretrain, &command_finetune, &command_eval,
-    &command_fill_mask, &command_inspect, &command_plan,     &command_bench,
+static const Command *const commands[] = {
+    &command_tokenizer, &command_prepare, &command_pretrain, &command_finetune,
+    &command_eval,      &command_predict, &command_embed,    &command_fill_mask,
+    &command_inspect,   &command_plan,    &command_bench,
 };
+
+enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static const Command *find_command(const char *name) {
     for (size_t i = 0; i < COMMANDS; i++) {

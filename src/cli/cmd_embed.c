@@ -1,0 +1,121 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "embed.h"
+#include "npy.h"
+
+static bool choose_pooling(Pooling *out, const char *name, Err *err) {
+    *out = POOLING_CLS;
+    if (!name || !strcmp(name, "cls")) return true;
+    *out = POOLING_MEAN;
+    return !strcmp(name, "mean") ||
+           err_set(err, ERR_CONFIG, "--pooling %s: wanted cls or mean", name);
+}
+
+static bool embed_blocks(NpyWriter *out, Embedder *embedder, TextSource *source, size_t block,
+                         Err *err) {
+    size_t width = embedder->model->checkpoint.config.model.width;
+    float *vectors = malloc(block * width * sizeof *vectors);
+    if (!vectors) return err_set(err, ERR_FAILED, "out of memory for %zu vectors", block);
+    bool ok = true;
+    for (;;) {
+        TaskFile rows;
+        ok = text_source_next(&rows, source, block, err);
+        if (!ok || rows.count == 0) break;
+        ok = embedder_run(vectors, embedder, &rows, err);
+        if (!ok || !npy_write(out, vectors, rows.count)) break; /* npy_commit says why */
+    }
+    free(vectors);
+    if (ok && embedder->rows == 0)
+        return err_set(err, ERR_CONFIG, "no text: give it as an argument, with --file or on stdin");
+    return ok;
+}
+
+static bool print_result(const Embedder *embedder, const Options *o, Err *err) {
+    size_t width = embedder->model->checkpoint.config.model.width;
+    if (!o->json) {
+        printf("%s: %s vectors of %zu\n", o->out, show_count(embedder->rows), width);
+        return true;
+    }
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "out", o->out);
+    cJSON_AddNumberToObject(object, "rows", (double)embedder->rows);
+    cJSON_AddNumberToObject(object, "width", (double)width);
+    cJSON_AddStringToObject(object, "pooling", embedder->pooling == POOLING_CLS ? "cls" : "mean");
+    cJSON_AddNumberToObject(object, "cut", (double)embedder->cut);
+    return print_json(object, err);
+}
+
+/* Texts to the file; on failure nothing is left of it. */
+static bool embed_to_file(Embedder *embedder, const Args *args, Err *err) {
+    const Checkpoint *checkpoint = &embedder->model->checkpoint;
+    TextSource *source = NULL;
+    NpyWriter writer = {0};
+    size_t block;
+    bool ok = open_texts(&source, &block, args, &embedder->task,
+                         checkpoint->labels.count > 0 ? &checkpoint->labels : NULL, err) &&
+              npy_open(&writer, args->options.out, checkpoint->config.model.width, err) &&
+              embed_blocks(&writer, embedder, source, block, err) && npy_commit(&writer, err);
+    npy_abort(&writer);
+    text_source_close(source);
+    return ok;
+}
+
+static bool run(const Args *args, Err *err) {
+    const Options *o = &args->options;
+    LoadedModel model = {0};
+    Embedder embedder = {0};
+    Pooling pooling;
+    if (!o->out)
+        return err_set(err, ERR_CONFIG, "embed needs --out X.npy: the file the vectors go to");
+    bool ok = choose_pooling(&pooling, o->pooling, err) && start_threads(o->threads, err) &&
+              loaded_model_open(&model, args->items[0], err) &&
+              embedder_create(&embedder, &model, pooling, o->batch, err) &&
+              embed_to_file(&embedder, args, err) && print_result(&embedder, o, err);
+    if (ok) log_cut(embedder.cut, embedder.rows, model.checkpoint.config.model.n, &embedder.task);
+    embedder_destroy(&embedder);
+    loaded_model_close(&model);
+    return ok;
+}
+
+static const Option options[] = {
+    {"--out", OPTION_TEXT, offsetof(Options, out), 0, 0, "X.npy",
+     "where the vectors go: float32, a row for each text"},
+    {"--pooling", OPTION_TEXT, offsetof(Options, pooling), 0, 0, "P",
+     "cls, the vector of <s> (default), or mean, that of the text's tokens"},
+    {"--file", OPTION_TEXT, offsetof(Options, file), 0, 0, "F",
+     "texts from a file of the task's layout, labels not needed"},
+    {"--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B",
+     "at most so many texts at a time (default: as in training)"},
+    OPTION_THREADS,
+    OPTION_JSON,
+    OPTION_QUIET,
+    OPTION_HELP,
+    {0},
+};
+
+const Command command_embed = {
+    .name = "embed",
+    .arguments = "CHECKPOINT [TEXT ...] --out X.npy",
+    .summary = "vectors of texts, by a pretrained or fine-tuned checkpoint, as a NumPy file",
+    .notes =
+        "  linformer embed runs/tiny/best.ckpt 'The dog barks.' 'It rains.' --out two.npy\n"
+        "  linformer embed runs/tiny/best.ckpt --pooling mean --out all.npy <lines.txt\n\n"
+        "Without TEXT and --file every line of stdin is one. --file reads what the training data "
+        "of "
+        "the checkpoint's\n"
+        "task looks like; with a pretrained checkpoint, TSV with a header and a column `text`, or "
+        "JSON lines in .jsonl\n"
+        "with a member `text`; either .gz or .zst. Row i of the result belongs to text i. The "
+        "vectors are hidden states\n"
+        "of the last layer: that of <s>, or (mean) the mean over all tokens but <s> and </s>. "
+        "Texts longer than n tokens\n"
+        "are cut as in training, by a pretrained checkpoint at their end. The file appears when "
+        "it is complete.",
+    .options = options,
+    .min_arguments = 1,
+    .max_arguments = SIZE_MAX,
+    .run = run,
+};
