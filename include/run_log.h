@@ -23,7 +23,7 @@ typedef struct Metrics {
     double lr, grad_norm; /* of the last update; the norm before clipping */
     size_t length; /* longest piece its sequences were cut into; model.n: whole; 0: not written */
     double tokens_per_s;  /* of the updates since the last line, without evaluations and saves */
-    double elapsed_s;     /* training time, without downtime between resumes */
+    double elapsed_s;     /* training time at the step's end, without downtime between resumes */
     bool evaluated;       /* the members below are there */
     double valid_loss, valid_ppl;
     double unigram_entropy; /* of the held-out text: what word frequencies alone reach */

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../src/kernels/parallel.h"
@@ -144,6 +145,62 @@ static void test_other_budgets_resume(void) {
     }
 }
 
+/* "elapsed_s" of a run's metrics at the end of a step; -1 where there is no such line. */
+static double elapsed_at(const char *run, uint64_t step) {
+    double elapsed = -1;
+    Bytes bytes = run_file(run, "metrics.jsonl");
+    for (char *line = (char *)bytes.data; line && *line; line = strchr(line, '\n') + 1) {
+        unsigned long long found = 0;
+        REQUIRE(sscanf(line, "{\"step\":%llu", &found) == 1);
+        char *at = strstr(line, "\"elapsed_s\":");
+        if (found == step) elapsed = strtod(at + strlen("\"elapsed_s\":"), NULL);
+    }
+    io_bytes_free(&bytes);
+    return elapsed;
+}
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Seconds of training in last.ckpt, which are more than those of its line: the evaluation came in
+ * between. */
+static double stored_elapsed(const char *run) {
+    Checkpoint c;
+    Err err = {0};
+    REQUIRE(checkpoint_open(&c, run_path(run, "last.ckpt"), &err));
+    double stored = c.state.elapsed_s, line = elapsed_at(run, c.state.step);
+    CHECK_MSG(stored > line, "%.9g s stored, %.9g before the evaluation", stored, line);
+    checkpoint_close(&c);
+    return stored;
+}
+
+/* A budget in hours is the run's over all its parts, evaluations included: three that are ended
+ * early and the rest. */
+static void test_hours_go_on(void) {
+    static const int signals[] = {SIGKILL, SIGTERM, SIGKILL};
+    const double budget = 2.88;
+    const char *const *o =
+        OVERRIDES("train.hours=0.0008", "train.log_every=1000000", "train.eval_every=4");
+    double stored = 0, before = 0;
+    corpus_write(LINES);
+    check_code(run_pretrain("prepared", RESUME_NEVER, OVERRIDES("train.steps=1")), 0, NULL);
+    for (size_t part = 0; part < 3; part++, before = stored) {
+        double start = now_s();
+        check_code(run_interrupted("run", RESUME_AUTO, o, 2 * part + 2, signals[part]),
+                   signals[part] == SIGKILL ? -1 : 75, NULL);
+        stored = stored_elapsed("run");
+        CHECK(stored >= before && stored - before < now_s() - start);
+    }
+    double start = now_s();
+    check_code(run_pretrain("run", RESUME_AUTO, o), 0, NULL);
+    double rest = now_s() - start, all = stored_elapsed("run");
+    CHECK_MSG(all >= budget && all < 15, "%g s of training, the budget is %g", all, budget);
+    CHECK_MSG(rest > all - stored, "%g s for the rest of %g", rest, all - stored);
+}
+
 /* A damaged last.ckpt is stepped over; when nothing is left the run does not begin anew. */
 static void test_damaged_checkpoints(void) {
     const char *const *o = OVERRIDES("train.steps=30", "checkpoint.every=10");
@@ -260,6 +317,7 @@ const Test tests_resume[] = {
     {"killed_run_is_exact_on_two_threads", test_killed_run_is_exact_on_two_threads, TEST_FLOAT},
     {"signals_save_and_resume", test_signals_save_and_resume, TEST_FLOAT},
     {"other_budgets_resume", test_other_budgets_resume, TEST_FLOAT},
+    {"hours_go_on", test_hours_go_on, TEST_FLOAT},
     {"damaged_checkpoints", test_damaged_checkpoints, TEST_FLOAT},
     {"resume_refuses_changes", test_resume_refuses_changes, TEST_FLOAT},
     {"resume_refuses_other_vocabulary", test_resume_refuses_other_vocabulary, TEST_FLOAT},

@@ -126,6 +126,9 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
         t->window_tokens = 0;
         if (evaluates && !evaluate(t, &line, err)) return false;
         if (!run_log_write(&t->log, &line, err)) return false;
+        /* before it is saved: a budget in hours would give a resumed run the evaluation's time
+         * again */
+        t->state.elapsed_s = training_now_s() - t->started_s;
     }
     bool keeps = training_is_due(step, t->config.checkpoint.every);
     if (!ends && !evaluates && !keeps) return true;
