@@ -8,6 +8,7 @@
 
 #include "finetune_internal.h"
 #include "io.h"
+#include "json_number.h"
 #include "training.h"
 
 static const size_t LARGEST_FILE = (size_t)1 << 20;
@@ -20,24 +21,24 @@ double finetune_metric(const FinetuneScore *score, ClassMetric metric) {
     return metric == METRIC_F1 ? score->f1 : metric == METRIC_MCC ? score->mcc : score->accuracy;
 }
 
-/* ---- writing: cJSON prints a double so that it reads back the same, and NaN as null */
+/* ---- writing */
 
 static void add_score(cJSON *object, const FinetuneScore *score) {
-    cJSON_AddNumberToObject(object, "accuracy", score->accuracy);
-    cJSON_AddNumberToObject(object, "f1", score->f1);
-    cJSON_AddNumberToObject(object, "mcc", score->mcc);
-    cJSON_AddNumberToObject(object, "valid_loss", score->loss);
+    json_add_number(object, "accuracy", score->accuracy, JSON_EXACT);
+    json_add_number(object, "f1", score->f1, JSON_EXACT);
+    json_add_number(object, "mcc", score->mcc, JSON_EXACT);
+    json_add_number(object, "valid_loss", score->loss, JSON_EXACT);
 }
 
 static void add_seed(cJSON *object, const FinetuneSeed *s) {
-    cJSON_AddNumberToObject(object, "seed", (double)s->seed);
+    json_add_count(object, "seed", s->seed);
     add_score(object, &s->score);
     add_score(cJSON_AddObjectToObject(object, "last"), &s->last);
-    cJSON_AddNumberToObject(object, "best_step", (double)s->best_step);
-    cJSON_AddNumberToObject(object, "best_epoch", s->best_epoch);
-    cJSON_AddNumberToObject(object, "steps", (double)s->steps);
-    cJSON_AddNumberToObject(object, "epochs", s->epochs);
-    cJSON_AddNumberToObject(object, "elapsed_s", s->elapsed_s);
+    json_add_count(object, "best_step", s->best_step);
+    json_add_number(object, "best_epoch", s->best_epoch, JSON_EXACT);
+    json_add_count(object, "steps", s->steps);
+    json_add_number(object, "epochs", s->epochs, JSON_EXACT);
+    json_add_number(object, "elapsed_s", s->elapsed_s, JSON_EXACT);
     cJSON_AddBoolToObject(object, "stopped_early", s->stopped_early);
     cJSON_AddBoolToObject(object, "collapsed", s->collapsed);
     cJSON_AddStringToObject(object, "checkpoint", s->checkpoint);
@@ -53,7 +54,7 @@ bool finetune_write_seed(const FinetuneSeed *seed, const Finetune *f, Err *err) 
     char path[TRAINING_PATH_SIZE];
     cJSON *object = cJSON_CreateObject();
     add_seed(object, seed);
-    cJSON_AddNumberToObject(object, "majority", f->majority);
+    json_add_number(object, "majority", f->majority, JSON_EXACT);
     add_hash(object, "data_hash", f->data_hash);
     add_hash(object, "init_hash", f->init_hash);
     char *text = cJSON_Print(object);
@@ -68,12 +69,12 @@ bool finetune_write_seed(const FinetuneSeed *seed, const Finetune *f, Err *err) 
 char *finetune_result_json(const FinetuneResult *r) {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "metric", finetune_metric_name(r->metric));
-    cJSON_AddNumberToObject(object, "train_rows", (double)r->train_rows);
-    cJSON_AddNumberToObject(object, "valid_rows", (double)r->valid_rows);
+    json_add_count(object, "train_rows", r->train_rows);
+    json_add_count(object, "valid_rows", r->valid_rows);
     cJSON *labels = cJSON_AddArrayToObject(object, "labels");
     for (size_t i = 0; i < r->labels.count; i++)
         cJSON_AddItemToArray(labels, cJSON_CreateString(r->labels.names[i]));
-    cJSON_AddNumberToObject(object, "majority", r->majority);
+    json_add_number(object, "majority", r->majority, JSON_EXACT);
     cJSON *seeds = cJSON_AddArrayToObject(object, "seeds");
     for (size_t i = 0; i < r->count; i++) {
         cJSON *item = cJSON_CreateObject();
@@ -82,7 +83,7 @@ char *finetune_result_json(const FinetuneResult *r) {
     }
     add_score(cJSON_AddObjectToObject(object, "mean"), &r->mean);
     add_score(cJSON_AddObjectToObject(object, "std"), &r->std);
-    cJSON_AddNumberToObject(object, "best_seed", (double)r->seeds[r->best].seed);
+    json_add_count(object, "best_seed", r->seeds[r->best].seed);
     cJSON_AddStringToObject(object, "checkpoint", r->seeds[r->best].checkpoint);
     char *text = cJSON_PrintUnformatted(object);
     cJSON_Delete(object);

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "io.h"
+#include "json_number.h"
 #include "log.h"
 
 static const size_t LARGEST_FILE = (size_t)1 << 31;
@@ -77,40 +77,30 @@ bool run_log_open(RunLog *out, double *elapsed_s, const char *run_dir, uint64_t 
     return ok;
 }
 
-/* digits: 17 bring a double back bit by bit, so that equal runs can be compared exactly. */
-static bool add_number(cJSON *object, const char *name, double value, int digits) {
-    char text[40];
-    if (!isfinite(value)) return cJSON_AddNullToObject(object, name) != NULL;
-    snprintf(text, sizeof text, "%.*g", digits, value);
-    return cJSON_AddRawToObject(object, name, text) != NULL;
-}
-
-static bool add_count(cJSON *object, const char *name, uint64_t value) {
-    char text[32];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    return cJSON_AddRawToObject(object, name, text) != NULL;
-}
-
 /* The line with its newline; malloc'd, NULL without memory. */
 static char *line_text(const Metrics *line) {
     char *text = NULL;
     cJSON *o = cJSON_CreateObject();
-    bool ok = o && add_count(o, "step", line->step) && add_number(o, "epoch", line->epoch, 17) &&
-              add_count(o, "tokens", line->tokens) && add_number(o, "loss", line->loss, 17) &&
-              add_number(o, "lr", line->lr, 17) &&
-              add_number(o, "grad_norm", line->grad_norm, 17) &&
-              (line->length == 0 || add_count(o, "length", line->length)) &&
-              add_number(o, "tokens_per_s", line->tokens_per_s, 6) &&
-              add_number(o, "elapsed_s", line->elapsed_s, 9);
+    bool ok = o && json_add_count(o, "step", line->step) &&
+              json_add_number(o, "epoch", line->epoch, JSON_EXACT) &&
+              json_add_count(o, "tokens", line->tokens) &&
+              json_add_number(o, "loss", line->loss, JSON_EXACT) &&
+              json_add_number(o, "lr", line->lr, JSON_EXACT) &&
+              json_add_number(o, "grad_norm", line->grad_norm, JSON_EXACT) &&
+              (line->length == 0 || json_add_count(o, "length", line->length)) &&
+              json_add_number(o, "tokens_per_s", line->tokens_per_s, 6) &&
+              json_add_number(o, "elapsed_s", line->elapsed_s, 9);
     if (ok && line->evaluated) {
-        ok = add_number(o, "valid_loss", line->valid_loss, 17) &&
-             add_number(o, "valid_ppl", line->valid_ppl, 17) &&
-             add_number(o, "unigram_entropy", line->unigram_entropy, 17);
+        ok = json_add_number(o, "valid_loss", line->valid_loss, JSON_EXACT) &&
+             json_add_number(o, "valid_ppl", line->valid_ppl, JSON_EXACT) &&
+             json_add_number(o, "unigram_entropy", line->unigram_entropy, JSON_EXACT);
     }
     if (ok && line->scored) {
-        ok = add_number(o, "valid_loss", line->valid_loss, 17) &&
-             add_number(o, "accuracy", line->accuracy, 17) && add_number(o, "f1", line->f1, 17) &&
-             add_number(o, "mcc", line->mcc, 17) && add_number(o, "majority", line->majority, 17);
+        ok = json_add_number(o, "valid_loss", line->valid_loss, JSON_EXACT) &&
+             json_add_number(o, "accuracy", line->accuracy, JSON_EXACT) &&
+             json_add_number(o, "f1", line->f1, JSON_EXACT) &&
+             json_add_number(o, "mcc", line->mcc, JSON_EXACT) &&
+             json_add_number(o, "majority", line->majority, JSON_EXACT);
     }
     if (ok) text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
