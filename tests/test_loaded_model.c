@@ -27,7 +27,24 @@ static void test_other_vocabulary(void) {
     }
 }
 
+/* A command that needs the other head says what the file is. */
+static void test_heads(void) {
+    char *names[] = {"no", "yes", "so"};
+    LoadedModel model = {.checkpoint = {.path = "a.ckpt", .kind = "weights"}};
+    Err err = {0};
+    CHECK(loaded_model_check_mlm(&model, &err));
+    CHECK(!loaded_model_check_classifier(&model, &err));
+    CHECK_INT(err.code, ERR_FAILED);
+    CHECK_STR_CONTAINS(err.msg, "a.ckpt: kind \"weights\" has no classes");
+    model.checkpoint.labels = (LabelSet){names, 3};
+    model.checkpoint.config.model.classes = 3;
+    CHECK(loaded_model_check_classifier(&model, &err));
+    CHECK(!loaded_model_check_mlm(&model, &err));
+    CHECK_STR_CONTAINS(err.msg, "a.ckpt: a classifier of 3 classes (no, yes, ...)");
+}
+
 const Test tests_loaded_model[] = {
+    {"heads", test_heads, 0},
     {"other_vocabulary", test_other_vocabulary, TEST_FLOAT},
     {0},
 };
