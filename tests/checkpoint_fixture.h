@@ -27,7 +27,8 @@ CheckpointContent checkpoint_fixture_content(const CheckpointFixture *fixture, c
 /* Value of element i of block 0 (weights), 1 or 2 (moments) at `offset` reals. */
 real checkpoint_fixture_value(size_t block, size_t offset);
 
-/* Saves the fixture of that kind to a file of the test's temporary folder and returns its bytes (io_bytes_free). */
+/* Saves the fixture of that kind to a file of the test's temporary folder and returns its bytes
+ * (io_bytes_free). */
 Bytes checkpoint_fixture_file(const char *kind);
 
 /* Replaces the first `find` of the JSON header by `replace` and makes length, checksum and padding

@@ -51,7 +51,8 @@ void model_zero_grads(Model *model);
 real *model_weight(Model *model, const char *name);
 real *model_grad(Model *model, const char *name);
 
-/* Forward pass; mean loss over the masked rows, or over the sequences where the model classifies. */
+/* Forward pass; mean loss over the masked rows, or over the sequences where the model
+ * classifies. */
 double model_loss(Model *model, const Batch *batch);
 
 /* Forward and backward pass: adds the gradient of loss_scale times the summed loss; returns that

@@ -155,7 +155,8 @@ static void test_loss_scale(void) {
     tear_down();
 }
 
-/* Both masks can be read off what they leave of ones and of the tanh; the rate is the head's own. */
+/* Both masks can be read off what they leave of ones and of the tanh; the rate is the head's
+ * own. */
 static void test_dropout_masks(void) {
     const double rate = 0.5;
     set_up(rate, ACTS_TRAINING);

@@ -112,8 +112,8 @@ static void test_grad(void) {
                   tensor_filled(GRAD_COUNT, NAN),
                   tensor_normal(GRAD_COUNT, 1)};
     real *d_branch = tensor_filled(GRAD_COUNT, NAN), *d_bias = tensor_filled(GRAD_WIDTH, 0);
-    residual_dropout_backward(d_branch, t.weights, t.start, GRAD_KEYS, 2, GRAD_WIDTH, 1, SITE_HEAD_INPUT,
-                              0.25);
+    residual_dropout_backward(d_branch, t.weights, t.start, GRAD_KEYS, 2, GRAD_WIDTH, 1,
+                              SITE_HEAD_INPUT, 0.25);
     for (size_t i = 0; i < GRAD_COUNT; i++) d_bias[i % GRAD_WIDTH] += d_branch[i];
     GradCheck g = {.loss = loss, .ctx = &t};
     CHECK(grad_close(&g, "branch", t.branch, d_branch, GRAD_COUNT, 1e-7));

@@ -195,7 +195,8 @@ void checkpoint_close(Checkpoint *c) {
     *c = (Checkpoint){0};
 }
 
-/* Verifies entry i and the gap in front of it; copies the entry to `copy` where that is not NULL. */
+/* Verifies entry i and the gap in front of it; copies the entry to `copy` where that is not
+ * NULL. */
 static bool read_entry(const Checkpoint *c, size_t i, real *copy, Err *err) {
     const CheckpointEntry *entry = &c->entries[i];
     const void *data = entry_bytes(c, i);
