@@ -118,8 +118,8 @@ bool checkpoint_open_bytes(Checkpoint *out, const unsigned char *data, size_t si
                            const char *name, Err *err);
 
 /* A token id is a row of the embedding: fails unless a tokenizer of so many pieces gives each a row
- * and none is left over.  Opening does not look into the tokenizer; whoever loads one to use it with
- * the weights asks this first. */
+ * and none is left over.  Opening does not look into the tokenizer; whoever loads one to use it
+ * with the weights asks this first. */
 bool checkpoint_check_vocab(const Checkpoint *checkpoint, size_t pieces, Err *err);
 
 /* Copies weights (and moments where the pointers are not NULL) into blocks laid out by `table`, the

@@ -17,9 +17,9 @@ void classifier_head_forward(Activations *acts, const Params *params, const Mode
  * the sequences of the loss in nats (not the mean) against batch->classes. */
 double classifier_head_loss(Activations *acts, const ModelConfig *config, const Batch *batch);
 
-/* Forward, the same sum, and the gradient of loss_scale * sum: ADDED to the head's gradients, and written
- * to acts->d_hidden (overwritten; zero at rows other than `<s>`).  acts->class_logits is left
- * holding the gradient of the logits. */
+/* Forward, the same sum, and the gradient of loss_scale * sum: ADDED to the head's gradients, and
+ * written to acts->d_hidden (overwritten; zero at rows other than `<s>`).  acts->class_logits is
+ * left holding the gradient of the logits. */
 double classifier_head_loss_backward(Activations *acts, Params *grads, const Params *params,
                                      const ModelConfig *config, const Batch *batch,
                                      double loss_scale);
