@@ -71,6 +71,9 @@ void io_put_u64(unsigned char *p, uint64_t v);
 uint32_t io_get_u32(const unsigned char *p);
 uint64_t io_get_u64(const unsigned char *p);
 
+/* "folder/name"; malloc'd, NULL without memory. */
+char *io_path_join(const char *folder, const char *name);
+
 /* path joined to the folder of `base_file` unless path is absolute; malloc'd, caller frees. */
 char *io_path_beside(const char *base_file, const char *path);
 

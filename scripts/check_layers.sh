@@ -23,7 +23,7 @@ BEGIN {
     may["lab"] = "base config data kernels model train lab"
     may["cli"] = "base config data kernels model train lab cli"
     header_only["real"] = header_only["batch"] = "base"
-    header_only["vector_math"] = "kernels"
+    header_only["vector_math"] = header_only["parallel"] = "kernels"
 
     # third-party headers and the sources that own them, as expressions
     owner["cblas\\.h"] = "src/kernels/gemm\\.c|src/base/threads\\.c"

@@ -2,13 +2,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "../src/kernels/parallel.h"
 #include "batcher.h"
 #include "checkpoint.h"
+#include "clock.h"
 #include "harness.h"
+#include "parallel.h"
 #include "prepare.h"
 #include "trainer_fixture.h"
 
@@ -63,7 +63,8 @@ static void test_killed_run_with_growing_pieces(void) {
 }
 
 /* Below these sizes the kernels leave a second thread asleep. */
-static void check_sizes_are_shared(const char *run, const char *const *overrides, size_t sequences) {
+static void check_sizes_are_shared(const char *run, const char *const *overrides,
+                                   size_t sequences) {
     Config config;
     Manifest manifest;
     Dataset *d;
@@ -159,12 +160,6 @@ static double elapsed_at(const char *run, uint64_t step) {
     return elapsed;
 }
 
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Seconds of training in last.ckpt, which are more than those of its line: the evaluation came in
  * between. */
 static double stored_elapsed(const char *run) {
@@ -188,15 +183,15 @@ static void test_hours_go_on(void) {
     corpus_write(LINES);
     check_code(run_pretrain("prepared", RESUME_NEVER, OVERRIDES("train.steps=1")), 0, NULL);
     for (size_t part = 0; part < 3; part++, before = stored) {
-        double start = now_s();
+        double start = clock_now_s();
         check_code(run_interrupted("run", RESUME_AUTO, o, 2 * part + 2, signals[part]),
                    signals[part] == SIGKILL ? -1 : 75, NULL);
         stored = stored_elapsed("run");
-        CHECK(stored >= before && stored - before < now_s() - start);
+        CHECK(stored >= before && stored - before < clock_now_s() - start);
     }
-    double start = now_s();
+    double start = clock_now_s();
     check_code(run_pretrain("run", RESUME_AUTO, o), 0, NULL);
-    double rest = now_s() - start, all = stored_elapsed("run");
+    double rest = clock_now_s() - start, all = stored_elapsed("run");
     CHECK_MSG(all >= budget && all < 15, "%g s of training, the budget is %g", all, budget);
     CHECK_MSG(rest > all - stored, "%g s for the rest of %g", rest, all - stored);
 }

@@ -1,6 +1,9 @@
 #include <cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "io.h"
@@ -160,10 +163,72 @@ static void test_write_error_is_reported(void) {
     fclose(full);
 }
 
+/* Leaves this process `more` bytes of address space above what it has. */
+static void limit_memory(size_t more) {
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%lu", &pages) != 1) test_skip("no /proc/self/statm");
+    fclose(f);
+    rlim_t bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + more;
+    REQUIRE(setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes}) == 0);
+}
+
+/* A file larger than memory is cut where the kept lines end, and they are not written again. */
+static void test_large_file_is_cut(void) {
+    write_lines(1, 9);
+    char *whole = content(), *path = strdup(test_temp_path("metrics.jsonl"));
+    REQUIRE(truncate(path, 256 << 20) == 0); /* a hole of zeros, no newline */
+    struct stat before, after;
+    RunLog log;
+    Err err = {0};
+    double elapsed;
+    REQUIRE(stat(path, &before) == 0);
+    limit_memory(128 << 20);
+    if (!CHECK_MSG(run_log_open(&log, &elapsed, test_temp_dir(), 6, &err), "%s", err.msg))
+        test_end();
+    run_log_close(&log);
+    CHECK_CLOSE(elapsed, 60, 0);
+    char *text = content(), *end = strstr(whole, "{\"step\":7");
+    REQUIRE(end);
+    *end = 0;
+    CHECK_STR(text, whole);
+    REQUIRE(stat(path, &after) == 0);
+    CHECK_INT(after.st_ino, before.st_ino); /* the same file */
+    free(text);
+    free(whole);
+    free(path);
+}
+
+/* Good lines behind a damaged one, and behind one longer than any buffer, are kept. */
+static void test_damage_in_the_middle(void) {
+    write_lines(1, 3);
+    char *first = content();
+    append("{\"step\":");
+    for (size_t i = 0; i < 20000; i++) append("0123456789");
+    append("\n{}\nnothing\n");
+    append("{\"step\":4,\"elapsed_s\":40}\n{\"step\":5,\"elapsed_s\":50}\n");
+    char *damaged = content();
+    RunLog log;
+    Err err = {0};
+    double elapsed;
+    REQUIRE(run_log_open(&log, &elapsed, test_temp_dir(), 5, &err));
+    run_log_close(&log);
+    CHECK_CLOSE(elapsed, 50, 0);
+    char *text = content(), *behind = strstr(damaged, "{\"step\":4");
+    REQUIRE(behind && strlen(text) == strlen(first) + strlen(behind));
+    CHECK(!memcmp(text, first, strlen(first)));
+    CHECK_STR(text + strlen(first), behind);
+    free(text);
+    free(first);
+    free(damaged);
+}
+
 const Test tests_run_log[] = {
     {"line_round_trip", test_line_round_trip, 0},
     {"class_line", test_class_line, 0},
     {"resume_drops_later_lines", test_resume_drops_later_lines, 0},
+    {"large_file_is_cut", test_large_file_is_cut, TEST_FLOAT},
+    {"damage_in_the_middle", test_damage_in_the_middle, 0},
     {"fresh_start_empties", test_fresh_start_empties, 0},
     {"write_error_is_reported", test_write_error_is_reported, 0},
     {0},

@@ -123,6 +123,13 @@ static char *string_join(const char *a, size_t a_size, const char *b) {
     return s;
 }
 
+char *io_path_join(const char *folder, const char *name) {
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path) snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
 bool io_atomic_open(AtomicFile *out, const char *path, Err *err) {
     *out = (AtomicFile){0};
     struct stat st;

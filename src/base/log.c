@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
 
 enum { LINE_SIZE = 4096, DETAIL_SIZE = 160, LABEL_SIZE = 48, BAR_WIDTH = 20, DEFAULT_COLUMNS = 80 };
 
@@ -29,12 +30,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static FILE *log_file;
 static bool silent;
 static Progress *current;
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool on_terminal(void) {
     const char *term = getenv("TERM");
@@ -59,8 +54,10 @@ static void format_time(char *buf, size_t size, double seconds) {
         return;
     }
     unsigned long s = (unsigned long)(seconds + 0.5);
-    if (s >= 3600) snprintf(buf, size, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
-    else snprintf(buf, size, "%lu:%02lu", s / 60, s % 60);
+    if (s >= 3600)
+        snprintf(buf, size, "%lu:%02lu:%02lu", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(buf, size, "%lu:%02lu", s / 60, s % 60);
 }
 
 static void erase_bar(void) {
@@ -123,7 +120,7 @@ static void write_line(bool warning, const char *text) {
         const char *colour = warning && in_colour() ? "\033[33m" : "",
                    *reset = *colour ? "\033[0m" : "";
         fprintf(stderr, "%s%s%s%s\n", colour, warning ? "warning: " : "", reset, text);
-        if (current && on_terminal()) draw_bar(current, now_s());
+        if (current && on_terminal()) draw_bar(current, clock_now_s());
     }
     if (log_file) {
         char stamp[32];
@@ -184,7 +181,7 @@ Progress *progress_start(const char *label, double total) {
     if (!p) return NULL; /* work goes on without a display */
     snprintf(p->label, sizeof p->label, "%s", label);
     p->total = total;
-    p->started = p->shown = now_s();
+    p->started = p->shown = clock_now_s();
     pthread_mutex_lock(&lock);
     erase_bar();
     current = p;
@@ -194,7 +191,7 @@ Progress *progress_start(const char *label, double total) {
 
 void progress_update(Progress *p, double done, const char *detail) {
     if (!p) return;
-    double now = now_s();
+    double now = clock_now_s();
     pthread_mutex_lock(&lock);
     p->done = done;
     snprintf(p->detail, sizeof p->detail, "%s", detail ? detail : "");

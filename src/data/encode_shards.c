@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "log.h"
+#include "clock.h"
 #include "text_reader.h"
 #include "token_file.h"
 
@@ -55,12 +56,6 @@ typedef struct Pipeline {
     bool failed; /* guarded by write_lock, as is err */
     Err *err;
 } Pipeline;
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 bool stat_text(uint64_t *size, int64_t *mtime_ns, const char *path, Err *err) {
     struct stat st;
@@ -234,7 +229,7 @@ static bool write_block(Pipeline *p, const Block *b, Err *err) {
 
 static void show_progress(Pipeline *p, uint64_t stored_bytes) {
     char detail[64];
-    double seconds = now_s() - p->started;
+    double seconds = clock_now_s() - p->started;
     snprintf(detail, sizeof detail, "%.1f MB of text, %.1f MB/s", (double)p->text_done / 1e6,
              seconds > 0 ? (double)p->text_done / 1e6 / seconds : 0);
     progress_update(p->progress, (double)stored_bytes, detail);
@@ -290,7 +285,7 @@ bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *t
                   .count = count,
                   .tokenizer = tokenizer,
                   .err = err,
-                  .started = now_s(),
+                  .started = clock_now_s(),
                   .read_lock = PTHREAD_MUTEX_INITIALIZER,
                   .write_lock = PTHREAD_MUTEX_INITIALIZER,
                   .turn_changed = PTHREAD_COND_INITIALIZER};

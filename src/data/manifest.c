@@ -3,11 +3,11 @@
 #include <cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io.h"
+#include "json_fields.h"
 #include "shards.h"
 
 enum { MANIFEST_LIMIT = 1 << 28, SHARDS_LIMIT = 1 << 20 };
@@ -45,13 +45,6 @@ void text_totals_add(TextTotals *sum, const TextTotals *more) {
     sum->longest_line = longest;
 }
 
-char *path_in(const char *folder, const char *name) {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path) snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 void manifest_shard_free(ManifestShard *shard) {
     free(shard->path);
     free(shard->text_path);
@@ -71,12 +64,6 @@ void manifest_free(Manifest *manifest) {
 }
 
 /* ---- writing */
-
-static void add_hex(cJSON *object, const char *name, uint64_t value) {
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, value);
-    cJSON_AddStringToObject(object, name, text);
-}
 
 static void add_totals(cJSON *object, const TextTotals *totals) {
     TextTotals copy = *totals;
@@ -108,22 +95,22 @@ static void add_part(cJSON *root, const char *name, const ManifestPart *part) {
         cJSON_AddStringToObject(item, "text_path", s->text_path);
         cJSON_AddNumberToObject(item, "text_size", (double)s->text_size);
         cJSON_AddStringToObject(item, "text_mtime_ns", mtime);
-        add_hex(item, "text_hash", s->text_hash);
-        add_hex(item, "payload_hash", s->payload_hash);
+        json_add_hash(item, "text_hash", s->text_hash);
+        json_add_hash(item, "payload_hash", s->payload_hash);
         add_totals(item, &s->totals);
     }
 }
 
 bool manifest_save(const Manifest *manifest, const char *folder, Err *err) {
     bool ok = false;
-    char *path = path_in(folder, MANIFEST_NAME), *text = NULL;
+    char *path = io_path_join(folder, MANIFEST_NAME), *text = NULL;
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "format", FORMAT_NAME);
     cJSON_AddNumberToObject(root, "version", MANIFEST_VERSION);
-    add_hex(root, "tokenizer_hash", manifest->tokenizer_hash);
+    json_add_hash(root, "tokenizer_hash", manifest->tokenizer_hash);
     cJSON_AddNumberToObject(root, "vocab", (double)manifest->vocab);
     cJSON_AddStringToObject(root, "normalizer", manifest->normalizer ? manifest->normalizer : "");
-    add_hex(root, "data_hash", manifest->data_hash);
+    json_add_hash(root, "data_hash", manifest->data_hash);
     add_part(root, "train", &manifest->train);
     add_part(root, "valid", &manifest->valid);
     text = cJSON_Print(root);
@@ -165,13 +152,10 @@ static const cJSON *member(Reader *r, const cJSON *object, const char *name) {
 
 static uint64_t read_count(Reader *r, const cJSON *object, const char *name) {
     const cJSON *item = member(r, object, name);
-    if (!item) return 0;
-    double value = item->valuedouble;
-    /* above 2^53 a double no longer holds every whole number */
-    if (cJSON_IsNumber(item) && value >= 0 && value <= 9007199254740992.0 && value == floor(value))
-        return (uint64_t)value;
-    fault(r, name, "wanted a whole number from 0 to 2^53");
-    return 0;
+    uint64_t value = 0;
+    if (item && !json_take_count(&value, item))
+        fault(r, name, "wanted a whole number below 2^53");
+    return value;
 }
 
 static const char *read_string(Reader *r, const cJSON *object, const char *name) {
@@ -182,11 +166,10 @@ static const char *read_string(Reader *r, const cJSON *object, const char *name)
 }
 
 static uint64_t read_hex(Reader *r, const cJSON *object, const char *name) {
-    const char *text = read_string(r, object, name);
-    if (strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16)
-        return strtoull(text, NULL, 16);
-    fault(r, name, "wanted 16 hexadecimal digits");
-    return 0;
+    const cJSON *item = member(r, object, name);
+    uint64_t value = 0;
+    if (item && !json_take_hash(&value, item)) fault(r, name, "wanted 16 hexadecimal digits");
+    return value;
 }
 
 static char *copy(Reader *r, char *owned) {
@@ -206,7 +189,7 @@ static void read_shard(ManifestShard *out, Reader *r, const cJSON *object) {
     if (strchr(file, '/') || !name_ends_with(file, TOKENS_ENDING)) {
         fault(r, "tokens_file", "wanted a name without a folder, ending in \"" TOKENS_ENDING "\"");
     }
-    out->path = copy(r, path_in(r->folder, file));
+    out->path = copy(r, io_path_join(r->folder, file));
     out->text_path = copy(r, strdup(read_string(r, object, "text_path")));
     out->text_size = read_count(r, object, "text_size");
     const char *mtime = read_string(r, object, "text_mtime_ns");
@@ -272,7 +255,7 @@ bool manifest_load(Manifest *out, const char *folder, Err *err) {
     bool ok = false;
     Bytes file = {0};
     cJSON *root = NULL;
-    char *path = path_in(folder, MANIFEST_NAME);
+    char *path = io_path_join(folder, MANIFEST_NAME);
     if (!path) {
         err_set(err, ERR_FAILED, "%s: no memory", folder);
         goto done;

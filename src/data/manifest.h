@@ -23,7 +23,4 @@ void manifest_shard_free(ManifestShard *shard);
 /* Adds one shard's totals. */
 void text_totals_add(TextTotals *sum, const TextTotals *more);
 
-/* folder/name; malloc'd, NULL without memory. */
-char *path_in(const char *folder, const char *name);
-
 #endif

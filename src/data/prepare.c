@@ -26,7 +26,7 @@ static char *token_path(const char *folder, const char *text_path) {
     char file[NAME_SHOWN + 32];
     snprintf(file, sizeof file, "%.*s.%016llx" TOKENS_ENDING, NAME_SHOWN, name,
              (unsigned long long)io_hash(text_path, strlen(text_path)));
-    return path_in(folder, file);
+    return io_path_join(folder, file);
 }
 
 /* hint: where it is, most likely; lists mostly keep their order, and there may be many thousands of

@@ -3,6 +3,7 @@
 
 #include "bench.h"
 #include "bench_measure.h"
+#include "clock.h"
 #include "finetune_setup.h"
 
 enum { PAD_DEFAULT = 128, STEPS_DEFAULT = 50, WARMUP = 3 };
@@ -37,11 +38,11 @@ static bool pad_rows(TaskData *out, const TaskData *data, size_t pad, Err *err) 
 static bool time_update(double *seconds, size_t *tokens, Finetune *f, const TaskData *data,
                         size_t count, uint64_t update, Err *err) {
     ClassStep step;
-    double begin = bench_now();
+    double begin = clock_now_s();
     if (!class_trainer_step(&f->trainer, &step, f->rows, data, count, f->config.optimizer.lr,
                             update, err))
         return false;
-    *seconds = bench_now() - begin;
+    *seconds = clock_now_s() - begin;
     *tokens = step.tokens;
     return true;
 }
@@ -74,11 +75,12 @@ static bool time_all(BenchFinetune *out, Finetune *f, const TaskData *padded, Er
     bool ok = ratios || err_set(err, ERR_FAILED, "no memory for %zu times", out->steps);
     BenchFinetune warmup = *out;
     for (size_t i = 0; ok && i < WARMUP; i++) ok = time_pair(&warmup, &unused, f, padded, i, err);
-    double begin = bench_now(), cpu = bench_cpu_time();
+    double begin = clock_now_s(), cpu = bench_cpu_time();
     for (size_t i = 0; ok && i < out->steps; i++)
         ok = time_pair(out, &ratios[i], f, padded, WARMUP + i, err);
     if (ok) {
-        out->cpu_share = (bench_cpu_time() - cpu) / (bench_now() - begin) / (double)bench_threads();
+        out->cpu_share =
+            (bench_cpu_time() - cpu) / (clock_now_s() - begin) / (double)bench_threads();
         bench_median(ratios, out->steps); /* sorts */
         out->ratio_low = ratios[(out->steps - 1) / 4];
         out->ratio_high = ratios[(3 * out->steps - 1) / 4];

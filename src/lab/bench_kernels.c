@@ -5,6 +5,7 @@
 #include "attention.h"
 #include "bench.h"
 #include "bench_measure.h"
+#include "clock.h"
 #include "cross_entropy.h"
 #include "dropout.h"
 #include "embedding.h"
@@ -345,10 +346,11 @@ bool bench_kernels(BenchKernels *out, Err *err) {
     const size_t models = sizeof sizes / sizeof *sizes;
     *out = (BenchKernels){.items = calloc(models * CASES, sizeof *out->items)};
     if (!out->items) return err_set(err, ERR_FAILED, "out of memory for the results");
-    double start = bench_now(), cpu = bench_cpu_time();
+    double start = clock_now_s(), cpu = bench_cpu_time();
     bool ok = bench_gemm_peak(&out->gemm_peak, BENCH_PEAK_SIZE, 1, err);
     if (ok) {
-        out->cpu_share = (bench_cpu_time() - cpu) / (bench_now() - start) / (double)bench_threads();
+        out->cpu_share =
+            (bench_cpu_time() - cpu) / (clock_now_s() - start) / (double)bench_threads();
         out->fma_peak = bench_fma_peak(0.3);
         out->bf16_peak = bench_bf16_peak(0.3);
     }

@@ -6,20 +6,14 @@
 #include <omp.h>
 #endif
 
+#include "clock.h"
+
 enum { REPEATS_MIN = 5, REPEATS_MAX = 200 };
 
-static double read_clock(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-double bench_now(void) {
-    return read_clock(CLOCK_MONOTONIC);
-}
-
 double bench_cpu_time(void) {
-    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 size_t bench_threads(void) {
@@ -44,11 +38,11 @@ double bench_measure(void (*run)(void *context), void *context, double seconds) 
     double times[REPEATS_MAX], end;
     size_t count = 0;
     run(context); /* touches memory, wakes the threads */
-    for (end = bench_now() + seconds;
-         count < REPEATS_MAX && (count < REPEATS_MIN || bench_now() < end); count++) {
-        double start = bench_now();
+    for (end = clock_now_s() + seconds;
+         count < REPEATS_MAX && (count < REPEATS_MIN || clock_now_s() < end); count++) {
+        double start = clock_now_s();
         run(context);
-        times[count] = bench_now() - start;
+        times[count] = clock_now_s() - start;
     }
     return bench_median(times, count);
 }

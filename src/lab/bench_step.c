@@ -6,6 +6,7 @@
 #include "batcher.h"
 #include "bench.h"
 #include "bench_measure.h"
+#include "clock.h"
 #include "elementwise.h"
 #include "encoder.h"
 #include "mlm_head.h"
@@ -105,15 +106,15 @@ static double run_step(Bench *b, uint64_t step) {
 static bool time_steps(BenchStep *out, Bench *b, size_t warmup, size_t steps, Err *err) {
     double *times = malloc(steps * sizeof *times);
     if (!times) return err_set(err, ERR_FAILED, "out of memory for %zu times", steps);
-    double begin = bench_now(), cpu = bench_cpu_time();
+    double begin = clock_now_s(), cpu = bench_cpu_time();
     for (size_t s = 0; s < warmup + steps; s++) {
-        double start = bench_now();
+        double start = clock_now_s();
         double loss = run_step(b, s + 1);
-        if (s >= warmup) times[s - warmup] = bench_now() - start;
+        if (s >= warmup) times[s - warmup] = clock_now_s() - start;
         if (s == 0) out->loss_first = loss;
         out->loss_last = loss;
     }
-    out->cpu_share = (bench_cpu_time() - cpu) / (bench_now() - begin) / (double)bench_threads();
+    out->cpu_share = (bench_cpu_time() - cpu) / (clock_now_s() - begin) / (double)bench_threads();
     out->step_s = bench_median(times, steps);
     out->step_min_s = times[0]; /* sorted by now */
     out->step_max_s = times[steps - 1];

@@ -9,13 +9,6 @@
 
 enum { BATCH_DEFAULT = 8 };
 
-static char *path_below(const char *folder, const char *name) {
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path) snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 /* Token shards of the texts; the texts stand in the manifest's held-out part. */
 static bool encode(Manifest *out, const LoadedModel *model, const PathList *texts,
                    const char *folder, size_t threads, Err *err) {
@@ -23,8 +16,8 @@ static bool encode(Manifest *out, const LoadedModel *model, const PathList *text
     Bytes bytes = tokenizer_bytes(model->tokenizer);
     Config config = model->checkpoint.config; /* shares its strings; not freed */
     config.data = (DataConfig){.valid = *texts};
-    config.data.tokens = path_below(folder, "tokens");
-    config.tokenizer.model = path_below(folder, "tokenizer.model");
+    config.data.tokens = io_path_join(folder, "tokens");
+    config.tokenizer.model = io_path_join(folder, "tokenizer.model");
     config.train.threads = threads;
     bool ok = config.data.tokens && config.tokenizer.model;
     if (!ok) err_set(err, ERR_FAILED, "out of memory for a path");

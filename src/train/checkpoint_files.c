@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "checkpoint.h"
+#include "io.h"
 #include "log.h"
 
 static const char LAST[] = "last.ckpt", STEP_PREFIX[] = "step-", SUFFIX[] = ".ckpt";
@@ -47,11 +48,9 @@ static bool candidates_add(Candidates *list, const char *dir, const char *name, 
         list->items = items;
         list->capacity = capacity;
     }
-    size_t size = strlen(dir) + strlen(name) + 2;
     Candidate *added = &list->items[list->count];
-    *added = (Candidate){.path = malloc(size), .step = step, .last = last};
+    *added = (Candidate){.path = io_path_join(dir, name), .step = step, .last = last};
     if (!added->path) return false;
-    snprintf(added->path, size, "%s/%s", dir, name);
     list->count++;
     return true;
 }

@@ -6,33 +6,10 @@
 #include <string.h>
 
 #include "checkpoint_format.h"
+#include "json_fields.h"
 #include "optimizer.h"
 
-static const double LARGEST_COUNT =
-    9007199254740992; /* 2^53: above it JSON numbers skip integers */
-
 /* ---- writing */
-
-static bool add_count(cJSON *object, const char *name, uint64_t value) {
-    char text[32];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    return cJSON_AddRawToObject(object, name, text) != NULL;
-}
-
-/* 17 digits bring every double back bit by bit; cJSON's own printing stops at 15 where it finds the
- * result close enough. */
-static bool add_real(cJSON *object, const char *name, double value) {
-    char text[40];
-    if (!isfinite(value)) return cJSON_AddNullToObject(object, name) != NULL;
-    snprintf(text, sizeof text, "%.17g", value);
-    return cJSON_AddRawToObject(object, name, text) != NULL;
-}
-
-static bool add_hash(cJSON *object, const char *name, uint64_t hash) {
-    char text[20];
-    snprintf(text, sizeof text, "%016" PRIx64, hash);
-    return cJSON_AddStringToObject(object, name, text) != NULL;
-}
 
 /* The configuration without the folder of the run: a run that is moved, or repeated elsewhere,
  * writes the same bytes. */
@@ -49,14 +26,16 @@ static bool add_config(cJSON *object, const Config *config) {
 static bool add_state(cJSON *object, const Config *config, const TrainState *state) {
     cJSON *s = cJSON_AddObjectToObject(object, "state");
     double elapsed = config->train.budget_unit == BUDGET_HOURS ? state->elapsed_s : 0;
-    return s && add_count(s, "step", state->step) && add_count(s, "sample", state->sample) &&
-           add_count(s, "tokens", state->tokens) && add_real(s, "elapsed_s", elapsed) &&
-           add_real(s, "best_valid_loss", state->best_valid_loss) &&
-           add_count(s, "best_step", state->best_step) &&
-           add_real(s, "window_loss", state->window_loss) &&
-           add_count(s, "window_masked", state->window_masked) &&
-           add_hash(s, "data_hash", state->data_hash) &&
-           add_count(s, "dataset_sequences", state->dataset_sequences);
+    return s && json_add_count(s, "step", state->step) &&
+           json_add_count(s, "sample", state->sample) &&
+           json_add_count(s, "tokens", state->tokens) &&
+           json_add_number(s, "elapsed_s", elapsed, JSON_EXACT) &&
+           json_add_number(s, "best_valid_loss", state->best_valid_loss, JSON_EXACT) &&
+           json_add_count(s, "best_step", state->best_step) &&
+           json_add_number(s, "window_loss", state->window_loss, JSON_EXACT) &&
+           json_add_count(s, "window_masked", state->window_masked) &&
+           json_add_hash(s, "data_hash", state->data_hash) &&
+           json_add_count(s, "dataset_sequences", state->dataset_sequences);
 }
 
 static bool add_entry(cJSON *array, const CheckpointEntry *entry) {
@@ -70,8 +49,8 @@ static bool add_entry(cJSON *array, const CheckpointEntry *entry) {
         cJSON *extent = cJSON_CreateRaw(text);
         ok = extent && cJSON_AddItemToArray(shape, extent);
     }
-    ok = ok && add_count(e, "offset", entry->offset) && add_count(e, "bytes", entry->bytes) &&
-         add_hash(e, "xxh3", entry->checksum);
+    ok = ok && json_add_count(e, "offset", entry->offset) &&
+         json_add_count(e, "bytes", entry->bytes) && json_add_hash(e, "xxh3", entry->checksum);
     if (!e || !ok || !cJSON_AddItemToArray(array, e)) {
         cJSON_Delete(e);
         return false;
@@ -96,10 +75,10 @@ char *checkpoint_header_write(const CheckpointContent *content, const Checkpoint
     cJSON *header = cJSON_CreateObject(), *tensors = NULL;
     bool ok = header && cJSON_AddStringToObject(header, "kind", content->kind) &&
               add_config(header, content->config) &&
-              add_count(header, "vocab", content->config->model.vocab) &&
+              json_add_count(header, "vocab", content->config->model.vocab) &&
               add_labels(header, content->labels) &&
-              add_hash(header, "tokenizer_hash",
-                       io_hash(content->tokenizer.data, content->tokenizer.size)) &&
+              json_add_hash(header, "tokenizer_hash",
+                            io_hash(content->tokenizer.data, content->tokenizer.size)) &&
               add_state(header, content->config, content->state) &&
               (tensors = cJSON_AddArrayToObject(header, "tensors")) != NULL;
     for (size_t i = 0; ok && i < count; i++) ok = add_entry(tensors, &entries[i]);
@@ -133,16 +112,8 @@ static const char *get_text(const cJSON *object, const char *name, Err *err) {
     return text;
 }
 
-static bool count_value(uint64_t *out, const cJSON *item) {
-    if (!cJSON_IsNumber(item)) return false;
-    double value = item->valuedouble;
-    if (!(value >= 0 && value < LARGEST_COUNT) || value != floor(value)) return false;
-    *out = (uint64_t)value;
-    return true;
-}
-
 static bool get_count(uint64_t *out, const cJSON *object, const char *name, Err *err) {
-    if (count_value(out, cJSON_GetObjectItemCaseSensitive(object, name))) return true;
+    if (json_take_count(out, cJSON_GetObjectItemCaseSensitive(object, name))) return true;
     return err_set(err, ERR_FAILED,
                    "header: \"%s\" is not a count, wanted a whole number below 2^53", name);
 }
@@ -157,13 +128,8 @@ static bool get_real(double *out, const cJSON *object, const char *name, Err *er
 }
 
 static bool get_hash(uint64_t *out, const cJSON *object, const char *name, Err *err) {
-    const char *text = get_text(object, name, err);
-    if (!text) return false;
-    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16) {
-        return err_set(err, ERR_FAILED, "header: \"%s\" is not 16 hexadecimal digits", name);
-    }
-    *out = strtoull(text, NULL, 16);
-    return true;
+    if (json_take_hash(out, cJSON_GetObjectItemCaseSensitive(object, name))) return true;
+    return err_set(err, ERR_FAILED, "header: \"%s\" is not 16 hexadecimal digits", name);
 }
 
 static bool parse_state(TrainState *out, const cJSON *state, Err *err) {
@@ -268,9 +234,9 @@ static bool parse_shape(uint64_t *rows, uint64_t *cols, const cJSON *entry) {
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
     int dims = cJSON_GetArraySize(shape);
     *cols = 0;
-    if (!cJSON_IsArray(shape) || dims < 1 || dims > 2 || !count_value(rows, shape->child))
+    if (!cJSON_IsArray(shape) || dims < 1 || dims > 2 || !json_take_count(rows, shape->child))
         return false;
-    return dims == 1 || (count_value(cols, shape->child->next) && *cols > 0);
+    return dims == 1 || (json_take_count(cols, shape->child->next) && *cols > 0);
 }
 
 /* One entry of the file's table against what the model asks for; takes over its checksum. */

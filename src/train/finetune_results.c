@@ -8,7 +8,7 @@
 
 #include "finetune_internal.h"
 #include "io.h"
-#include "json_number.h"
+#include "json_fields.h"
 #include "training.h"
 
 static const size_t LARGEST_FILE = (size_t)1 << 20;

@@ -7,6 +7,7 @@
 
 #include "budget.h"
 #include "class_eval.h"
+#include "clock.h"
 #include "finetune_internal.h"
 #include "io.h"
 #include "log.h"
@@ -117,7 +118,7 @@ static Metrics metrics_line(const SeedRun *r, const ClassStep *s, double lr) {
 
 /* Every line is in metrics.jsonl; the log and the terminal get one now and then. */
 static void log_line(SeedRun *r, const Metrics *line, bool at_once) {
-    double now = training_now_s();
+    double now = clock_now_s();
     if (!at_once && now - r->logged_s < LOG_PAUSE_S) return;
     r->logged_s = now;
     log_info("step %" PRIu64 "  epoch %.2f  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s",
@@ -197,10 +198,10 @@ static bool run_steps(SeedRun *r, Err *err) {
     while (ok && !is_over(r)) {
         ClassStep s;
         size_t count;
-        double lr, begin = training_now_s();
+        double lr, begin = clock_now_s();
         ok = train_step(r, &s, &count, &lr, err);
         if (!ok) break;
-        double seconds = training_now_s() - begin;
+        double seconds = clock_now_s() - begin;
         r->window_s += seconds;
         r->state.elapsed_s += seconds;
         show_progress(r, progress, &s, lr, seconds);

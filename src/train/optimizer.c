@@ -5,10 +5,7 @@
 #include <tgmath.h>
 
 #include "elementwise.h"
-
-enum {
-    PARALLEL_MIN = 32768
-}; /* parameters; waking the threads for fewer costs more than it saves */
+#include "parallel.h"
 
 /* Scalars of one AdamW update, the bias corrections folded in. */
 typedef struct AdamScalars {

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "io.h"
-#include "json_number.h"
+#include "json_fields.h"
 #include "log.h"
 
-static const size_t LARGEST_FILE = (size_t)1 << 31;
+enum { LINE_SIZE = 1 << 16 }; /* a line of metrics has some hundred bytes */
 
 /* The step of a complete line (newline included) and its time; false if the line is no metrics
  * object. */
@@ -30,43 +30,99 @@ static bool line_step(uint64_t *step, double *elapsed_s, const char *line, size_
     return ok;
 }
 
-/* Rewrites the file with the complete lines up to `step`; nothing is written where nothing is
- * dropped. */
-static bool drop_lines(double *elapsed_s, const char *path, uint64_t step, Err *err) {
-    Bytes old;
-    if (!io_is_file(path)) return true;
-    if (!io_read_file(&old, path, LARGEST_FILE, err)) return false;
-    size_t kept = 0, dropped = 0;
-    for (size_t at = 0; at < old.size;) {
-        const unsigned char *end = memchr(old.data + at, '\n', old.size - at);
-        size_t size = end ? (size_t)(end - (old.data + at)) + 1 : old.size - at;
-        uint64_t line = 0;
-        double time = *elapsed_s;
-        if (end && line_step(&line, &time, (const char *)old.data + at, size) && line <= step) {
-            memmove(old.data + kept, old.data + at, size);
-            kept += size;
-            *elapsed_s = time;
-        } else {
-            dropped++;
+/* The lines of a file one after the other, in a buffer of fixed size. */
+typedef struct Lines {
+    FILE *file;
+    char buffer[LINE_SIZE];
+    size_t begin, end; /* of what has been read and not yet handed out, the current line included */
+    size_t size;       /* of the current line */
+    bool complete;     /* it is a whole line with its newline */
+    bool cut;          /* no newline behind it: its rest follows, or the file ends */
+} Lines;
+
+/* The next line, or a piece of one too long for the buffer; false at the end of the file. */
+static bool next_line(Lines *l) {
+    const bool inside = l->cut;
+    const char *newline;
+    l->begin += l->size;
+    while (!(newline = memchr(l->buffer + l->begin, '\n', l->end - l->begin))) {
+        if (l->begin > 0) {
+            memmove(l->buffer, l->buffer + l->begin, l->end - l->begin);
+            l->end -= l->begin;
+            l->begin = 0;
         }
-        at += size;
+        size_t got = fread(l->buffer + l->end, 1, LINE_SIZE - l->end, l->file);
+        if (got == 0) break; /* the buffer is full, or the file ends */
+        l->end += got;
     }
-    if (dropped && step)
+    l->size = newline ? (size_t)(newline - (l->buffer + l->begin)) + 1 : l->end - l->begin;
+    l->cut = !newline;
+    l->complete = newline && !inside;
+    return l->size > 0;
+}
+
+/* What a continued run keeps of the file. */
+typedef struct Kept {
+    size_t dropped; /* lines that go */
+    bool at_end;    /* nothing is kept behind the first of them */
+    uint64_t bytes; /* kept */
+    double elapsed_s;
+} Kept;
+
+/* copy NULL: only counts. */
+static bool keep_lines(Kept *out, AtomicFile *copy, const char *path, uint64_t step, Err *err) {
+    *out = (Kept){.at_end = true};
+    Lines lines = {.file = fopen(path, "rb")};
+    if (!lines.file) return err_set(err, ERR_FAILED, "%s: cannot open: %s", path, strerror(errno));
+    for (bool inside = false; next_line(&lines); inside = lines.cut) {
+        uint64_t at = 0;
+        double time = out->elapsed_s;
+        const char *text = lines.buffer + lines.begin;
+        if (lines.complete && line_step(&at, &time, text, lines.size) && at <= step) {
+            if (copy) io_atomic_write(copy, text, lines.size);
+            out->at_end &= out->dropped == 0;
+            out->bytes += lines.size;
+            out->elapsed_s = time;
+        } else if (!inside) {
+            out->dropped++;
+        }
+    }
+    bool ok = !ferror(lines.file);
+    fclose(lines.file);
+    return ok || err_set(err, ERR_FAILED, "%s: cannot read: %s", path, strerror(errno));
+}
+
+/* Copies what is kept: only where damage is followed by good lines, else the end is cut off. */
+static bool rewrite(const char *path, uint64_t step, Err *err) {
+    AtomicFile copy;
+    Kept kept;
+    if (!io_atomic_open(&copy, path, err)) return false;
+    bool ok = keep_lines(&kept, &copy, path, step, err) && io_atomic_commit(&copy, err);
+    io_atomic_abort(&copy);
+    return ok;
+}
+
+/* Leaves the complete lines up to `step`; nothing is written where nothing is dropped. */
+static bool drop_lines(double *elapsed_s, const char *path, uint64_t step, Err *err) {
+    Kept kept;
+    if (!io_is_file(path)) return true;
+    if (!keep_lines(&kept, NULL, path, step, err)) return false;
+    *elapsed_s = kept.elapsed_s;
+    if (kept.dropped == 0) return true;
+    if (step)
         log_info("metrics.jsonl: %zu lines after step %" PRIu64
                  " dropped, they will be written again",
-                 dropped, step);
-    bool ok = !dropped || io_write_file(path, old.data, kept, err);
-    io_bytes_free(&old);
-    return ok;
+                 kept.dropped, step);
+    if (!kept.at_end) return rewrite(path, step, err);
+    return truncate(path, (off_t)kept.bytes) == 0 ||
+           err_set(err, ERR_FAILED, "%s: cannot write: %s", path, strerror(errno));
 }
 
 bool run_log_open(RunLog *out, double *elapsed_s, const char *run_dir, uint64_t step, Err *err) {
     *out = RUN_LOG_CLOSED;
     *elapsed_s = 0;
-    size_t size = strlen(run_dir) + sizeof "/metrics.jsonl";
-    out->path = malloc(size);
+    out->path = io_path_join(run_dir, "metrics.jsonl");
     if (!out->path) return err_set(err, ERR_FAILED, "%s: no memory", run_dir);
-    snprintf(out->path, size, "%s/metrics.jsonl", run_dir);
     bool ok = drop_lines(elapsed_s, out->path, step, err);
     if (ok) {
         out->fd = open(out->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);

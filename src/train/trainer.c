@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "elementwise.h"
+#include "clock.h"
 #include "encoder.h"
 #include "lr_schedule.h"
 #include "mlm_head.h"
@@ -103,7 +104,7 @@ static Metrics metrics_line(const Trainer *t, const StepStats *s) {
 
 /* Every line is in metrics.jsonl; the log and the terminal get one now and then. */
 static void log_line(Trainer *t, const Metrics *line, bool at_once) {
-    double now = training_now_s();
+    double now = clock_now_s();
     if (!at_once && now - t->logged_s < LOG_PAUSE_S) return;
     t->logged_s = now;
     log_info("step %" PRIu64 "  epoch %.3f  loss %.4f  lr %.3e  grad norm %.3f  %.0f tokens/s",
@@ -128,7 +129,7 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
         if (!run_log_write(&t->log, &line, err)) return false;
         /* before it is saved: a budget in hours would give a resumed run the evaluation's time
          * again */
-        t->state.elapsed_s = training_now_s() - t->started_s;
+        t->state.elapsed_s = clock_now_s() - t->started_s;
     }
     bool keeps = training_is_due(step, t->config.checkpoint.every);
     if (!ends && !evaluates && !keeps) return true;
@@ -181,14 +182,14 @@ static bool run_steps(Trainer *t, Err *err) {
     StopSignal signals;
     stop_signal_install(&signals);
     bool ok = true;
-    t->started_s = training_now_s() - t->state.elapsed_s;
+    t->started_s = clock_now_s() - t->state.elapsed_s;
     while (ok && !budget_spent(&t->budget, &t->state)) {
         StepStats s;
         bool saved = false;
-        double begin = training_now_s();
+        double begin = clock_now_s();
         ok = trainer_step(t, &s, err);
         if (!ok) break;
-        double end = training_now_s();
+        double end = clock_now_s();
         t->window_s += end - begin;
         t->window_tokens += s.tokens;
         t->state.elapsed_s = end - t->started_s;

@@ -8,18 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io.h"
 #include "log.h"
 #include "threads.h"
-
-double training_now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 bool training_is_due(uint64_t step, size_t every) {
     return every > 0 && step % every == 0;

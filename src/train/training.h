@@ -12,8 +12,6 @@
 
 enum { TRAINING_PATH_SIZE = 4096 };
 
-double training_now_s(void); /* monotonic clock */
-
 /* True after steps every, 2 * every, ...; never for 0. */
 bool training_is_due(uint64_t step, size_t every);
 
