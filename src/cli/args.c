@@ -87,7 +87,10 @@ static bool parse_option(Options *options, const Command *command, int argc, cha
     const Option *option = find_option(command, text, length);
     if (!option) return fail_unknown(command, text, length, err);
     const char *value = equals ? equals + 1 : NULL;
-    if (option->kind != OPTION_FLAG && !equals && *i + 1 < argc) value = argv[++*i];
+    bool next = option->kind != OPTION_FLAG && !equals && *i + 1 < argc;
+    /* `--file --json` has forgotten the file; a name that begins so is given as --file=--json */
+    if (next && option->kind == OPTION_TEXT && !strncmp(argv[*i + 1], "--", 2)) next = false;
+    if (next) value = argv[++*i];
     return set_option(options, option, value, err);
 }
 

@@ -104,7 +104,7 @@ static bool check_text(const TextSource *s, const char *what, const char *text, 
                            s->name, s->number, i + 1, what, (unsigned)(unsigned char)text[i]);
     }
     if (is_blank(text, size))
-        return err_set(err, ERR_FAILED, "%s:%zu: %s is empty; wanted one in every line", s->name,
+        return err_set(err, ERR_FAILED, "%s:%zu: %s is empty; every row needs one", s->name,
                        s->number, what);
     return true;
 }
