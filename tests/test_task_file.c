@@ -25,7 +25,7 @@ static void test_tasks(void) {
     task_fixture_check(&c, "a.tsv", "text\tlabel\nfine\tpos\nfoul\tneg\nfair\t1\n",
                        "positive|fine\nnegative|foul\npositive|fair\n");
     c = task_fixture_config(TASK_CUSTOM);
-    task_fixture_check(&c, "a.tsv", "label\tn\ttext\nblue\t1\tsky\nred\t2\trose\n",
+    task_fixture_check(&c, "a.tsv", "label\tte\ttext\ttext2\nblue\t1\tsky\t2\nred\t3\trose\t4\n",
                        "blue|sky\nred|rose\n");
 }
 
@@ -100,23 +100,55 @@ static void test_compressed(void) {
                        rows);
 }
 
-/* Larger than any buffer on the way, gzip's among them. */
-static void test_many_rows(void) {
+/* Larger than any buffer on the way. */
+static void check_many_rows(const char *name, const char *header, const char *format) {
     enum { ROWS = 20000, WIDTH = 64 };
     FinetuneConfig c = task_fixture_config(TASK_CUSTOM);
     char *text = malloc(ROWS * WIDTH), *at = text;
     REQUIRE(text != NULL);
-    at += sprintf(at, "text\tlabel\n");
-    for (int i = 0; i < ROWS; i++) at += sprintf(at, "row %d of many\tc%d\n", i, i % 3);
-    TaskFile f = task_fixture_must_read(&c, "a.tsv", text);
+    at += sprintf(at, "%s", header);
+    for (int i = 0; i < ROWS; i++) {
+        char row[WIDTH];
+        snprintf(row, sizeof row, "row %d of many", i);
+        at += sprintf(at, format, row, i % 3);
+    }
+    TaskFile f = task_fixture_must_read(&c, name, text);
     REQUIRE(f.count == ROWS && f.labels.count == 3);
     for (size_t i = 0; i < ROWS; i++) {
         char wanted[WIDTH];
         snprintf(wanted, sizeof wanted, "row %zu of many", i);
         if (!CHECK(f.rows[i].size[0] == strlen(wanted) &&
                    !memcmp(f.rows[i].text[0], wanted, strlen(wanted)) &&
-                   f.rows[i].label == (int32_t)(i % 3) && f.rows[i].line == i + 2))
+                   f.rows[i].label == (int32_t)(i % 3) && f.rows[i].line == i + (*header ? 2 : 1)))
             break;
+    }
+    task_file_free(&f);
+    free(text);
+}
+
+static void test_many_rows(void) {
+    check_many_rows("a.tsv", "text\tlabel\n", "%s\tc%d\n");
+    check_many_rows("a.jsonl", "", "{\"text\":\"%s\",\"label\":%d}\n");
+}
+
+/* Texts longer than what small ones share. */
+static void test_long_texts(void) {
+    enum { LONG = 300000 };
+    static const size_t sizes[] = {1, 60000, 65000, 66000, LONG, 10};
+    FinetuneConfig c = task_fixture_config(TASK_CUSTOM);
+    char *text = malloc(4 * LONG), *at = text;
+    REQUIRE(text != NULL);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        at += sprintf(at, "{\"label\":%zu,\"text\":\"", i);
+        memset(at, (int)('a' + i), sizes[i]);
+        at += sizes[i];
+        at += sprintf(at, "\"}\n");
+    }
+    TaskFile f = task_fixture_must_read(&c, "a.jsonl", text);
+    for (size_t i = 0; i < f.count; i++) {
+        CHECK_INT(f.rows[i].size[0], sizes[i]);
+        for (size_t b = 0; b < sizes[i]; b++)
+            if (!CHECK_INT(f.rows[i].text[0][b], 'a' + i)) break;
     }
     task_file_free(&f);
     free(text);
@@ -169,8 +201,8 @@ static void test_label_order(void) {
     check_order("label\ttext\nb\tb\n\xC3\xA4\t\xC3\xA4\nB\tB\nab\tab\na\ta\n",
                 (const char *const[]){"B", "a", "ab", "b", "\xC3\xA4"}, 5);
     /* beyond what 64 bits hold */
-    check_order("label\ttext\n9\t9\n99999999999999999999\t99999999999999999999\n",
-                (const char *const[]){"9", "99999999999999999999"}, 2);
+    check_order("label\ttext\n9\t9\n99999999999999999999\t99999999999999999999\n10\t10\n",
+                (const char *const[]){"10", "9", "99999999999999999999"}, 3);
     /* one that strtoll would take for a number */
     check_order("label\ttext\n9\t9\n+10\t+10\n", (const char *const[]){"+10", "9"}, 2);
 }
@@ -309,6 +341,7 @@ static void check_paths(char **paths, size_t count, const char *wanted) {
         return;
     char *rows = task_fixture_rows(&f);
     CHECK_STR(rows, wanted);
+    for (size_t i = 0; i < f.count; i++) CHECK(!strstr(f.rows[i].place, "//"));
     free(rows);
     task_file_free(&f);
 }
@@ -399,6 +432,7 @@ const Test tests_task_file[] = {
     {"line_ends", test_line_ends, 0},
     {"compressed", test_compressed, 0},
     {"many_rows", test_many_rows, 0},
+    {"long_texts", test_long_texts, 0},
     {"several_files", test_several_files, 0},
     {"label_order", test_label_order, 0},
     {"known_labels", test_known_labels, 0},
