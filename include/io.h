@@ -50,7 +50,8 @@ bool io_write_file(const char *path, const void *data, size_t size, Err *err);
 /* Removes "<path>.tmp.*" leftovers of killed processes that no longer run, in the folder `dir`. */
 void io_remove_stale_temps(const char *dir);
 
-bool io_make_dirs(const char *path, Err *err); /* mkdir -p */
+bool io_make_dirs(const char *path, Err *err);      /* mkdir -p */
+bool io_make_folder_of(const char *path, Err *err); /* the same for the folder of a file */
 bool io_is_file(const char *path);
 bool io_is_dir(const char *path);
 

@@ -26,6 +26,7 @@ typedef struct ManifestShard {
     uint64_t text_hash;    /* io_hash of the text file as stored */
     uint64_t payload_hash; /* of the token shard */
     TextTotals totals;
+    bool ready; /* the token shard is that of the text; a manifest in memory only */
 } ManifestShard;
 
 /* What the manifest says of the training or held-out part. */
@@ -43,6 +44,7 @@ typedef struct Manifest {
     uint64_t data_hash; /* of all token shards' checksums: identifies the data in checkpoints */
     size_t vocab;
     char *normalizer; /* the tokenizer's normalisation rules, for the record */
+    bool complete;    /* false: a preparation ended early; some shards, no totals, no data_hash */
 } Manifest;
 
 /* Reads <folder>/manifest.json. */
@@ -51,9 +53,14 @@ void manifest_free(Manifest *manifest); /* accepts a zeroed Manifest */
 
 /* Prepares what is missing or stale (text file's size, modification time or hash, tokenizer hash,
  * or program format version changed), on config->train.threads threads, streaming; trains nothing.
- * Atomic per shard; the manifest is written last. The tokens do not depend on the number of
- * threads.  A file that is both training and held-out text is refused. */
+ * Atomic per shard; the complete manifest is written last, one of what is done so far now and then,
+ * so that the next preparation goes on from there. The tokens do not depend on the number of
+ * threads.  A file that is both training and held-out text is refused.  A stop signal ends it with
+ * ERR_SIGNAL. */
 bool prepare_run(const Config *config, Err *err);
+
+/* The lock of those who prepare tokens, or open them and must have them stay what they are. */
+bool prepare_lock(int *lock, const Config *config, Err *err);
 
 /* True if the tokens of config are complete and current; a reason otherwise. */
 bool prepare_is_current(const Config *config, char *reason, size_t reason_size);

@@ -34,6 +34,11 @@ size_t tokenizer_vocab_size(const Tokenizer *tokenizer); /* pieces, specials inc
 uint64_t tokenizer_hash(const Tokenizer *tokenizer);     /* io_hash of the model's bytes */
 Bytes tokenizer_bytes(const Tokenizer *tokenizer);       /* the model file's bytes; borrowed */
 const char *tokenizer_normalizer(const Tokenizer *tokenizer);
+TokenizerType tokenizer_type(const Tokenizer *tokenizer);
+
+/* Records in config what the tokenizer in use is: type and number of pieces.  ERR_CONFIG where
+ * tokenizer.type or tokenizer.vocab_size was given and says something else. */
+bool tokenizer_take_config(Config *config, const Tokenizer *tokenizer, Err *err);
 
 /* Ids of `size` bytes of UTF-8 text, no specials added, into a growing buffer owned by the caller
  * (*ids realloc'd, *capacity updated; zero-initialise both).  Thread-safe for concurrent calls. */
@@ -58,9 +63,19 @@ char *tokenizer_decode(const Tokenizer *tokenizer, const uint32_t *ids, size_t c
 /* The piece itself, e.g. "\xe2\x96\x81the"; borrowed until destroy. */
 const char *tokenizer_piece(const Tokenizer *tokenizer, uint32_t id);
 
-/* Trains the model named in config->tokenizer on a bounded, seeded sample of lines from
- * config->data.train and writes it atomically.  Long lines are split first, so none is skipped.
- * Shows progress. */
+/* Trains the model named in config->tokenizer on a bounded sample of lines from config->data.train
+ * and writes it atomically, with a record beside it of what it was trained on.  Its bytes are a
+ * function of text and tokenizer settings alone.  Long lines are split first, so none is skipped.
+ * Shows progress; a stop signal ends it with ERR_SIGNAL (see tokenizer_train.c for what that leaves
+ * running until the process ends). */
 bool tokenizer_train(const Config *config, Err *err);
+
+/* Trains the tokenizer where it is missing, and, at its default place, where it was trained on
+ * other text or with other settings; one that tokenizer.model names is then used with a warning.
+ * kept: hash of a tokenizer that is used in any case; 0: none. */
+bool tokenizer_ensure(const Config *config, uint64_t kept, Err *err);
+
+/* The lock of those who train the tokenizer, or use it and must have it stay what it is. */
+bool tokenizer_lock(int *lock, const Config *config, Err *err);
 
 #endif

@@ -153,7 +153,7 @@ static bool same_time(struct timespec a, struct timespec b) {
 static void test_stale(void) {
     Config config;
     prepare_fixture_create(&config);
-    CHECK(prepare_fixture_is_stale(&config, "manifest.json: cannot open"));
+    CHECK(prepare_fixture_is_stale(&config, "nothing is prepared in "));
     prepare_fixture_run(&config);
     Manifest m = prepare_fixture_load(&config);
     struct timespec made[2] = {modified(m.train.shards[0].path), modified(m.train.shards[1].path)};
@@ -251,6 +251,21 @@ static void test_changed_list(void) {
     data_fixture_free(&config);
 }
 
+/* Token shards that no text of the config has go, whoever left them; other files stay. */
+static void test_unlisted_shards_go(void) {
+    static const char *const names[] = {"tokens/old.txt.0123456789abcdef.tok", "tokens/mine.tok",
+                                        "tokens/old.txt.0123456789abcdeg.tok", "tokens/notes"};
+    Config config;
+    prepare_fixture_create(&config);
+    prepare_fixture_run(&config);
+    for (size_t i = 0; i < 4; i++) free(data_fixture_write(names[i], "x", 1));
+    prepare_fixture_rewrite(&config, 1, "Another text.\n");
+    prepare_fixture_run(&config);
+    for (size_t i = 0; i < 4; i++) CHECK(io_is_file(test_temp_path(names[i])) == (i > 0));
+    CHECK_INT(prepare_fixture_files(config.data.tokens), 7);
+    data_fixture_free(&config);
+}
+
 /* Eight shards one after the other take no more memory than two. */
 static void test_flat_memory(void) {
 #ifdef __SANITIZE_ADDRESS__
@@ -286,5 +301,6 @@ const Test tests_prepare[] = {
     {"thread_count_does_not_matter", test_thread_count_does_not_matter, 0},
     {"stale", test_stale, 0},
     {"changed_list", test_changed_list, 0},
+    {"unlisted_shards_go", test_unlisted_shards_go, 0},
     {"flat_memory", test_flat_memory, 0},
     {0}};

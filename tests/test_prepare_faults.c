@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "harness.h"
 #include "io.h"
 #include "prepare_fixture.h"
+#include "stop_signal.h"
 
 static void test_held_out_text_is_not_trained_on(void) {
     Config config;
@@ -34,7 +36,7 @@ static void test_held_out_text_is_not_trained_on(void) {
     free(config.data.valid.items[1]);
     config.data.valid.items[1] = data_fixture_write("copy.txt", text.data, text.size);
     prepare_fixture_refuses(&config, ERR_FAILED, "copy.txt (data.valid) has the same content as");
-    CHECK(prepare_fixture_is_stale(&config, "cannot open")); /* no manifest was written */
+    CHECK(prepare_fixture_is_stale(&config, "the last preparation ended early"));
     io_bytes_free(&text);
     data_fixture_free(&config);
 }
@@ -108,6 +110,13 @@ static void test_long_line(void) {
     data_fixture_free(&config);
 }
 
+/* There may be a manifest of what was done before the fault. */
+static void check_incomplete(const Config *config) {
+    Manifest m;
+    if (manifest_load(&m, config->data.tokens, NULL)) CHECK(!m.complete);
+    manifest_free(&m);
+}
+
 static void test_bad_texts(void) {
     static const struct {
         const char *file, *message;
@@ -129,7 +138,7 @@ static void test_bad_texts(void) {
             free(config.data.valid.items[0]);
             config.data.valid.items[0] = strdup(cases[i].file);
             prepare_fixture_refuses(&config, ERR_FAILED, cases[i].message);
-            CHECK(!io_is_file(test_temp_path("tokens/manifest.json")));
+            check_incomplete(&config);
         }
     }
     config.data.train.count = config.data.valid.count = 0;
@@ -238,6 +247,57 @@ static void test_killed(void) {
     data_fixture_free(&config);
 }
 
+static struct timespec modified(const char *path) {
+    struct stat st;
+    REQUIRE(stat(path, &st) == 0);
+    return st.st_mtim;
+}
+
+/* What was ready when a preparation ended early is not prepared again. */
+static void test_goes_on(void) {
+    Config config;
+    prepare_fixture_create(&config);
+    char *good = config.data.train.items[1];
+    config.data.train.items[1] = strdup("tests/hostile/data/truncated.txt.gz");
+    prepare_fixture_refuses(&config, ERR_FAILED, "truncated.txt.gz");
+    Manifest m = prepare_fixture_load(&config);
+    CHECK(!m.complete);
+    REQUIRE(m.train.shard_count == 1 && m.valid.shard_count == 0);
+    CHECK_STR_CONTAINS(m.train.shards[0].text_path, "text0.txt");
+    struct timespec made = modified(m.train.shards[0].path);
+    free(config.data.train.items[1]);
+    config.data.train.items[1] = good;
+    prepare_fixture_run(&config);
+    struct timespec now = modified(m.train.shards[0].path);
+    CHECK(made.tv_sec == now.tv_sec && made.tv_nsec == now.tv_nsec);
+    manifest_free(&m);
+    m = prepare_fixture_load(&config);
+    CHECK(m.complete);
+    CHECK_INT(m.train.shard_count, 2);
+    CHECK_INT(m.train.totals.tokens,
+              m.train.shards[0].totals.tokens + m.train.shards[1].totals.tokens);
+    manifest_free(&m);
+    data_fixture_free(&config);
+}
+
+static void test_stop_signal(void) {
+    Config config;
+    StopSignal signals;
+    prepare_fixture_create(&config);
+    for (size_t threads = 1; threads <= 3; threads++) {
+        config.train.threads = threads;
+        stop_signal_install(&signals);
+        kill(getpid(), SIGUSR1);
+        prepare_fixture_refuses(&config, ERR_SIGNAL, "stopped by SIGUSR1");
+        CHECK_INT(prepare_fixture_files(config.data.tokens), 0);
+        stop_signal_restore(&signals);
+    }
+    stop_signal_install(&signals); /* an earlier request is forgotten */
+    prepare_fixture_run(&config);
+    stop_signal_restore(&signals);
+    data_fixture_free(&config);
+}
+
 /* Where the disk is full (here: files may not grow past a limit) the error says so and nothing half
  * done stays. */
 static void test_full_disk(void) {
@@ -278,6 +338,8 @@ const Test tests_prepare_faults[] = {
     {"bad_texts", test_bad_texts, 0},
     {"bad_manifests", test_bad_manifests, 0},
     {"killed", test_killed, 0},
+    {"goes_on", test_goes_on, 0},
+    {"stop_signal", test_stop_signal, 0},
     {"full_disk", test_full_disk, 0},
     {"changed_while_read", test_changed_while_read, 0},
     {0}};

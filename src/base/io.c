@@ -273,6 +273,13 @@ bool io_make_dirs(const char *path, Err *err) {
     return ok;
 }
 
+bool io_make_folder_of(const char *path, Err *err) {
+    char *folder = folder_of(path);
+    bool ok = folder ? io_make_dirs(folder, err) : err_set(err, ERR_FAILED, "%s: no memory", path);
+    free(folder);
+    return ok;
+}
+
 bool io_is_file(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);

@@ -1,9 +1,11 @@
 #include <stdio.h>
 
 #include "cli.h"
-#include "io.h"
+#include "file_lock.h"
 #include "log.h"
 #include "prepare.h"
+#include "stop_signal.h"
+#include "tokenizer.h"
 
 static void print_part(const char *name, const ManifestPart *part) {
     const TextTotals *t = &part->totals;
@@ -49,23 +51,33 @@ static bool print_manifest(const char *folder, const Manifest *manifest, bool js
     return print_json(object, err);
 }
 
+static bool prepare(const Config *config, Err *err) {
+    char reason[256] = "";
+    if (!tokenizer_ensure(config, 0, err)) return false;
+    if (prepare_is_current(config, reason, sizeof reason)) {
+        log_info("%s is current: nothing to do", config->data.tokens);
+        return true;
+    }
+    log_info("prepare: %s", reason);
+    return prepare_run(config, err);
+}
+
 static bool run(const Args *args, Err *err) {
     Config config;
     Manifest manifest = {0};
-    char reason[256] = "";
-    bool ok = load_config(&config, args, 0, err) && config_resolve_data(&config, err);
-    if (ok && !io_is_file(config.tokenizer.model))
-        ok = err_set(err, ERR_FAILED,
-                     "%s: no such tokenizer; train it with `linformer tokenizer %s`",
-                     config.tokenizer.model, args->items[0]);
-    if (ok && prepare_is_current(&config, reason, sizeof reason)) {
-        log_info("%s is current: nothing to do", config.data.tokens);
-    } else if (ok) {
-        log_info("prepare: %s", reason);
-        ok = prepare_run(&config, err);
-    }
-    ok = ok && manifest_load(&manifest, config.data.tokens, err) &&
-         print_manifest(config.data.tokens, &manifest, args->options.json, err);
+    StopSignal signals;
+    int tokenizer = -1, tokens = -1;
+    stop_signal_install(&signals);
+    bool ok = load_config(&config, args, 0, err) && config_resolve_data(&config, err) &&
+              take_vocab(&config, err) && tokenizer_lock(&tokenizer, &config, err) &&
+              prepare_lock(&tokens, &config, err) && prepare(&config, err) &&
+              manifest_load(&manifest, config.data.tokens, err) &&
+              print_manifest(config.data.tokens, &manifest, args->options.json, err);
+    if (!ok && err->code == ERR_SIGNAL)
+        err_set(err, ERR_SIGNAL, "%s: what is done is kept; start again to go on", err->msg);
+    file_unlock(&tokens);
+    file_unlock(&tokenizer);
+    stop_signal_restore(&signals);
     manifest_free(&manifest);
     config_free(&config);
     return ok;
@@ -80,9 +92,12 @@ const Command command_prepare = {
         "turn the config's text shards into token shards and a manifest that accounts for them",
     .notes = "Text shards are .txt, .gz, .zst or JSON lines with a `text` field; a blank line ends "
              "a document.\n"
-             "Only what is missing or stale is done.",
+             "Only what is missing or stale is done, the tokenizer included. SIGINT, SIGTERM and "
+             "SIGUSR1 end it with status 75;\n"
+             "started again it goes on from there.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,
+    .own_signals = true,
     .run = run,
 };

@@ -42,7 +42,7 @@ bool take_vocab(Config *config, Err *err) {
     if (!io_is_file(config->tokenizer.model)) return true;
     Tokenizer *tokenizer;
     if (!tokenizer_load(&tokenizer, config->tokenizer.model, err)) return false;
-    config_set_vocab(config, tokenizer_vocab_size(tokenizer));
+    bool ok = tokenizer_take_config(config, tokenizer, err);
     tokenizer_destroy(tokenizer);
-    return true;
+    return ok;
 }

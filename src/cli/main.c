@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "log.h"
@@ -129,5 +130,7 @@ int main(int argc, char **argv) {
     if (ok) return 0;
     log_quiet(true); /* takes a progress bar off the terminal */
     if (err.msg[0]) fprintf(stderr, "linformer: %s\n", err.msg);
+    /* a thread may still be at work that cannot be stopped: nothing is torn down below it */
+    if (err.code == ERR_SIGNAL) _exit(ERR_SIGNAL);
     return err.code ? (int)err.code : (int)ERR_FAILED;
 }

@@ -91,7 +91,8 @@ const ConfigKey schema_keys[] = {
         "in the classification head, before each of its two maps (fine-tuning)"),
 
     PLAIN("tokenizer.model", KEY_PATH, tokenizer.model,
-        "sentencepiece .model file, from the working folder; trained where it is missing; default "
+        "sentencepiece .model file, from the working folder; trained where it is missing, at its "
+        "default place also where it was trained on other text; default "
         "<folder of run>/prepared/<name>-<type>-<vocab_size>/tokenizer.model, <name> being the "
         "config that names data.train"),
     WORD("tokenizer.type", tokenizer.type, tokenizer_words, "unigram",

@@ -7,8 +7,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "log.h"
 #include "clock.h"
+#include "log.h"
+#include "stop_signal.h"
 #include "text_reader.h"
 #include "token_file.h"
 
@@ -39,6 +40,7 @@ typedef struct Pipeline {
     ManifestShard *const *items;
     size_t count;
     const Tokenizer *tokenizer;
+    const ShardsReady *ready;
 
     pthread_mutex_t read_lock;
     TextReader *reader; /* of shard `reading`, or NULL before its first block */
@@ -198,6 +200,8 @@ static bool finish_shard(Pipeline *p, const Block *b, Err *err) {
                        item->path, (unsigned long long)totals->tokens,
                        (unsigned long long)p->encoded, (unsigned long long)totals->documents);
     }
+    item->ready = true;
+    p->ready->call(p->ready->context);
     return true;
 }
 
@@ -257,6 +261,8 @@ static void *work(void *argument) {
     bool ok = block_create(&block, p->tokenizer, &err), more = true;
     while (ok && more && !has_failed(p)) {
         uint64_t number = 0, stored = 0;
+        ok = stop_signal_check(&err);
+        if (!ok) break;
         pthread_mutex_lock(&p->read_lock);
         ok = read_block(&more, &number, &block, p, &err);
         stored = p->bytes_before + (p->reader ? text_reader_file_position(p->reader) : 0);
@@ -280,10 +286,11 @@ static void *work(void *argument) {
 }
 
 bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *tokenizer,
-                   size_t threads, Err *err) {
+                   size_t threads, const ShardsReady *ready, Err *err) {
     Pipeline p = {.items = items,
                   .count = count,
                   .tokenizer = tokenizer,
+                  .ready = ready,
                   .err = err,
                   .started = clock_now_s(),
                   .read_lock = PTHREAD_MUTEX_INITIALIZER,

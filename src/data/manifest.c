@@ -84,6 +84,7 @@ static void add_part(cJSON *root, const char *name, const ManifestPart *part) {
     cJSON *shards = cJSON_AddArrayToObject(object, "shards");
     for (size_t i = 0; i < part->shard_count; i++) {
         const ManifestShard *s = &part->shards[i];
+        if (!s->ready) continue;
         cJSON *item = cJSON_CreateObject();
         if (!cJSON_AddItemToArray(shards, item)) {
             cJSON_Delete(item);
@@ -111,6 +112,7 @@ bool manifest_save(const Manifest *manifest, const char *folder, Err *err) {
     cJSON_AddNumberToObject(root, "vocab", (double)manifest->vocab);
     cJSON_AddStringToObject(root, "normalizer", manifest->normalizer ? manifest->normalizer : "");
     json_add_hash(root, "data_hash", manifest->data_hash);
+    cJSON_AddBoolToObject(root, "complete", manifest->complete);
     add_part(root, "train", &manifest->train);
     add_part(root, "valid", &manifest->valid);
     text = cJSON_Print(root);
@@ -201,6 +203,7 @@ static void read_shard(ManifestShard *out, Reader *r, const cJSON *object) {
     out->text_hash = read_hex(r, object, "text_hash");
     out->payload_hash = read_hex(r, object, "payload_hash");
     read_totals(&out->totals, r, object);
+    out->ready = true;
 }
 
 static void read_part(ManifestPart *out, Reader *r, const cJSON *root, const char *name) {
@@ -246,6 +249,7 @@ static void read_root(Manifest *out, Reader *r, const cJSON *root) {
     out->data_hash = read_hex(r, root, "data_hash");
     out->vocab = (size_t)read_count(r, root, "vocab");
     out->normalizer = copy(r, strdup(read_string(r, root, "normalizer")));
+    out->complete = !cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(root, "complete"));
     read_part(&out->train, r, root, "train");
     read_part(&out->valid, r, root, "valid");
 }

@@ -1,16 +1,21 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "prepare.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "encode_shards.h"
+#include "file_lock.h"
 #include "io.h"
 #include "log.h"
 #include "manifest.h"
+#include "shards.h"
+#include "stop_signal.h"
 #include "threads.h"
 #include "token_file.h"
 #include "tokenizer.h"
@@ -120,6 +125,7 @@ static bool reuse_shard(ManifestShard *item, const ManifestShard *old, const Man
     item->text_hash = old->text_hash;
     item->payload_hash = old->payload_hash;
     item->totals = old->totals;
+    item->ready = true;
     return true;
 }
 
@@ -150,14 +156,16 @@ static void survey_part(Survey *s, ManifestPart *part, const ManifestPart *old_p
 }
 
 static bool survey(Survey *out, Manifest *manifest, const Manifest *old, Err *err) {
-    *out = (Survey){.same_list = true};
+    *out = (Survey){.same_list = old->complete};
     out->stale =
         calloc(manifest->train.shard_count + manifest->valid.shard_count + 1, sizeof *out->stale);
     if (!out->stale) return err_set(err, ERR_FAILED, "no memory for the list of text shards");
     survey_part(out, &manifest->train, &old->train, manifest, old);
     survey_part(out, &manifest->valid, &old->valid, manifest, old);
     if (!out->same_list && out->stale_count == 0)
-        snprintf(out->reason, sizeof out->reason, "the list of text shards changed");
+        snprintf(out->reason, sizeof out->reason, "%s",
+                 old->complete ? "the list of text shards changed"
+                               : "the last preparation ended early");
     return true;
 }
 
@@ -165,8 +173,13 @@ static bool survey(Survey *out, Manifest *manifest, const Manifest *old, Err *er
 static bool load_old(Manifest *out, const char *folder, uint64_t tokenizer_hash, char *reason,
                      size_t size) {
     Err err = {0};
-    if (!manifest_load(out, folder, &err)) {
-        snprintf(reason, size, "%.400s", err.msg);
+    char *path = io_path_join(folder, MANIFEST_NAME);
+    bool is_there = path && io_is_file(path);
+    free(path);
+    if (!is_there || !manifest_load(out, folder, &err)) {
+        *out = (Manifest){0};
+        snprintf(reason, size, is_there ? "%.400s" : "nothing is prepared in %.400s yet",
+                 is_there ? err.msg : folder);
         return false;
     }
     if (out->tokenizer_hash == tokenizer_hash) return true;
@@ -211,6 +224,7 @@ static bool total_part(ManifestPart *part, size_t vocab, Err *err) {
     part->totals = (TextTotals){0};
     for (size_t i = 0; i < part->shard_count; i++) {
         TokenFile file;
+        if (!stop_signal_check(err)) goto done;
         if (!token_file_open(&file, part->shards[i].path, err)) goto done;
         bool good = token_file_verify(&file, err); /* ids index the counts */
         if (good) token_file_histogram(counts, &file);
@@ -295,17 +309,91 @@ static void log_part(const char *name, const ManifestPart *part) {
     }
 }
 
-/* Token shards whose text is no longer wanted. */
-static void remove_dropped(const Manifest *old, const Manifest *manifest) {
-    const ManifestPart *parts[] = {&old->train, &old->valid};
+/* ---- running */
+
+/* The names a folder's token shards have: "<anything>.<16 hex digits>.tok". */
+static bool is_token_name(const char *name) {
+    enum { HASH = 16, TAIL = 1 + HASH + sizeof TOKENS_ENDING - 1 };
+    size_t length = strlen(name);
+    if (length <= TAIL || !name_ends_with(name, TOKENS_ENDING)) return false;
+    const char *tail = name + length - TAIL;
+    return tail[0] == '.' && strspn(tail + 1, "0123456789abcdef") == HASH;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Token shards that no text of the manifest has: of texts that are no longer wanted. */
+static void remove_unlisted(const Manifest *manifest, const char *folder) {
+    const ManifestPart *parts[] = {&manifest->train, &manifest->valid};
+    size_t count = 0;
+    const char **names = calloc(parts[0]->shard_count + parts[1]->shard_count + 1, sizeof *names);
+    DIR *dir = names ? opendir(folder) : NULL;
+    for (size_t p = 0; dir && p < 2; p++) {
+        for (size_t i = 0; i < parts[p]->shard_count; i++)
+            names[count++] = strrchr(parts[p]->shards[i].path, '/') + 1;
+    }
+    if (names) qsort(names, count, sizeof *names, compare_names);
+    for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        const char *name = e->d_name;
+        if (is_token_name(name) && !bsearch(&name, names, count, sizeof *names, compare_names))
+            unlinkat(dirfd(dir), name, 0);
+    }
+    if (dir) closedir(dir);
+    free(names);
+}
+
+/* What is done so far, saved now and then: a preparation that is killed loses little. */
+typedef struct Saving {
+    const Manifest *manifest;
+    const char *folder;
+    double saved; /* clock_now_s */
+} Saving;
+
+static void save_unfinished(void *context) {
+    enum { SECONDS_BETWEEN = 10 };
+    Saving *s = context;
+    if (clock_now_s() - s->saved < SECONDS_BETWEEN) return;
+    manifest_save(s->manifest, s->folder, NULL); /* only time is lost without it */
+    s->saved = clock_now_s();
+}
+
+static bool any_ready(const Manifest *manifest) {
+    const ManifestPart *parts[] = {&manifest->train, &manifest->valid};
     for (size_t p = 0; p < 2; p++) {
         for (size_t i = 0; i < parts[p]->shard_count; i++) {
-            const ManifestShard *item = &parts[p]->shards[i];
-            bool wanted = find_text(&manifest->train, item->text_path, i) ||
-                          find_text(&manifest->valid, item->text_path, i);
-            if (!wanted) unlink(item->path);
+            if (parts[p]->shards[i].ready) return true;
         }
     }
+    return false;
+}
+
+static bool encode_stale(const Survey *s, const Manifest *manifest, const Config *config,
+                         const Tokenizer *tokenizer, Err *err) {
+    if (s->stale_count == 0) return true;
+    size_t threads = config->train.threads ? config->train.threads : threads_available();
+    Saving saving = {manifest, config->data.tokens, clock_now_s()};
+    const ShardsReady ready = {save_unfinished, &saving};
+    log_info("prepare: %zu of %zu text shards on %zu threads", s->stale_count,
+             manifest->train.shard_count + manifest->valid.shard_count, threads);
+    return encode_shards(s->stale, s->stale_count, tokenizer, threads, &ready, err);
+}
+
+/* Totals and checks of what has been encoded. */
+static bool finish_manifest(Manifest *manifest, Err *err) {
+    manifest->complete = check_contents(manifest, err) && total_manifest(manifest, err) &&
+                         check_text(&manifest->train, "data.train", err) &&
+                         check_text(&manifest->valid, "data.valid", err);
+    return manifest->complete;
+}
+
+static bool begin_manifest(Manifest *out, const Config *config, const Tokenizer *tokenizer,
+                           Err *err) {
+    out->tokenizer_hash = tokenizer_hash(tokenizer);
+    out->vocab = tokenizer_vocab_size(tokenizer);
+    out->normalizer = strdup(tokenizer_normalizer(tokenizer));
+    return list_texts(out, config, err) && io_make_dirs(config->data.tokens, err);
 }
 
 bool prepare_run(const Config *config, Err *err) {
@@ -315,11 +403,9 @@ bool prepare_run(const Config *config, Err *err) {
     Manifest manifest = {0}, old = {0};
     Survey s = {0};
     char reason[512];
-    if (!tokenizer_load(&tokenizer, config->tokenizer.model, err)) goto done;
-    manifest.tokenizer_hash = tokenizer_hash(tokenizer);
-    manifest.vocab = tokenizer_vocab_size(tokenizer);
-    manifest.normalizer = strdup(tokenizer_normalizer(tokenizer));
-    if (!list_texts(&manifest, config, err) || !io_make_dirs(folder, err)) goto done;
+    if (!tokenizer_load(&tokenizer, config->tokenizer.model, err) ||
+        !begin_manifest(&manifest, config, tokenizer, err))
+        goto done;
     io_remove_stale_temps(folder);
     bool had_old = load_old(&old, folder, manifest.tokenizer_hash, reason, sizeof reason);
     if (!survey(&s, &manifest, &old, err)) goto done;
@@ -329,18 +415,12 @@ bool prepare_run(const Config *config, Err *err) {
         ok = true;
         goto done;
     }
-    if (s.stale_count > 0) {
-        size_t threads = config->train.threads ? config->train.threads : threads_available();
-        log_info("prepare: %zu of %zu text shards on %zu threads", s.stale_count,
-                 manifest.train.shard_count + manifest.valid.shard_count, threads);
-        if (!encode_shards(s.stale, s.stale_count, tokenizer, threads, err)) goto done;
-    }
-    if (!check_contents(&manifest, err) || !total_manifest(&manifest, err)) goto done;
-    if (!check_text(&manifest.train, "data.train", err) ||
-        !check_text(&manifest.valid, "data.valid", err))
+    if (!encode_stale(&s, &manifest, config, tokenizer, err) || !finish_manifest(&manifest, err)) {
+        if (any_ready(&manifest)) manifest_save(&manifest, folder, NULL);
         goto done;
+    }
     if (!manifest_save(&manifest, folder, err)) goto done;
-    remove_dropped(&old, &manifest);
+    remove_unlisted(&manifest, folder);
     log_part("train", &manifest.train);
     log_part("valid", &manifest.valid);
     ok = true;
@@ -349,5 +429,14 @@ done:
     manifest_free(&manifest);
     manifest_free(&old);
     tokenizer_destroy(tokenizer);
+    return ok;
+}
+
+bool prepare_lock(int *lock, const Config *config, Err *err) {
+    char *path = io_path_join(config->data.tokens, ".lock");
+    *lock = -1;
+    bool ok = path ? file_lock(lock, path, err)
+                   : err_set(err, ERR_FAILED, "%s: no memory", config->data.tokens);
+    free(path);
     return ok;
 }

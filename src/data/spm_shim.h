@@ -22,14 +22,13 @@ enum {
 typedef struct SpmTrainSpec {
     TokenizerType type;
     size_t vocab_size;
-    size_t threads;
     const char *const *lines; /* text, NULs and line ends already gone */
     const size_t *sizes;
     size_t count;
 } SpmTrainSpec;
 
-/* The bytes of a .model file.  They are a function of the specification, the thread count included.
- */
+/* The bytes of a .model file, a function of the specification: on the same number of threads
+ * everywhere, because the trainer's sums depend on it. */
 bool spm_train(Bytes *model, const SpmTrainSpec *spec, Err *err);
 
 #endif

@@ -41,6 +41,7 @@ namespace {
 
 const size_t CACHED_WORDS = 1 << 15, CACHED_WORD_BYTES = 48; /* so a cache stays below 10 MB */
 const size_t MODEL_LIMIT = (size_t)1 << 28;
+const int TRAINING_THREADS = 16; /* whatever the processors are: see spm_train */
 const char REMEDY[] = "train one with `linformer tokenizer`, or with spm_train --bos_id=0 "
                       "--pad_id=1 --eos_id=2 --unk_id=3 "
                       "--control_symbols='<mask>' --byte_fallback=true";
@@ -250,7 +251,7 @@ bool train(Bytes *model, const SpmTrainSpec *spec, Err *err) {
         {"byte_fallback", "true"},
         {"normalization_rule_name", SPM_NORMALIZER},
         {"max_sentence_length", std::to_string(SPM_LINE_LIMIT)},
-        {"num_threads", std::to_string(spec->threads)},
+        {"num_threads", std::to_string(TRAINING_THREADS)},
         {"minloglevel", "3"},
     };
     LineIterator lines(spec);
@@ -322,6 +323,10 @@ Bytes tokenizer_bytes(const Tokenizer *tokenizer) {
 
 const char *tokenizer_normalizer(const Tokenizer *tokenizer) {
     return tokenizer->model.normalizer;
+}
+
+TokenizerType tokenizer_type(const Tokenizer *tokenizer) {
+    return tokenizer->model.is_bpe ? TOKENIZER_BPE : TOKENIZER_UNIGRAM;
 }
 
 TokenizerCache *tokenizer_cache_create(const Tokenizer *tokenizer) {

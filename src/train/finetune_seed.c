@@ -176,7 +176,7 @@ static bool fail_signal(const SeedRun *r, int number, Err *err) {
     return err_set(err, ERR_SIGNAL,
                    "stopped by %s after step %" PRIu64
                    "; --resume begins this seed again and keeps those before it, in %s",
-                   training_signal_name(number), r->state.step, r->f->config.run_dir);
+                   stop_signal_name(number), r->state.step, r->f->config.run_dir);
 }
 
 static void show_progress(const SeedRun *r, Progress *progress, const ClassStep *s, double lr,

@@ -141,7 +141,7 @@ static bool fail_signal(const Trainer *t, int number, Err *err) {
     return err_set(err, ERR_SIGNAL,
                    "stopped by %s after step %" PRIu64
                    "; saved in %s/last.ckpt, continue with --resume",
-                   training_signal_name(number), t->state.step, t->config.run_dir);
+                   stop_signal_name(number), t->state.step, t->config.run_dir);
 }
 
 /* Behind the message of a loss that is not finite: what its user can still do.  last.ckpt may hold

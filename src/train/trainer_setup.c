@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file_lock.h"
 #include "io.h"
 #include "system_memory.h"
 #include "optimizer.h"
@@ -39,23 +40,24 @@ static bool open_run_dir(Trainer *t, ResumeMode resume, Err *err) {
 
 /* ---- data */
 
-static bool prepare_data(const Config *config, Err *err) {
+/* The tokenizer and the tokens, made where they are missing or stale. */
+static bool prepare_data(Trainer *t, uint64_t kept_tokenizer, Err *err) {
+    Config *config = &t->config;
     char reason[256] = "";
-    if (!io_is_file(config->tokenizer.model)) {
-        log_info("tokenizer: %s is missing, training it", config->tokenizer.model);
-        if (!tokenizer_train(config, err)) return false;
-    }
+    if (!tokenizer_ensure(config, kept_tokenizer, err) ||
+        !tokenizer_load(&t->tokenizer, config->tokenizer.model, err) ||
+        !tokenizer_take_config(config, t->tokenizer, err))
+        return false;
     if (prepare_is_current(config, reason, sizeof reason)) return true;
     log_info("prepare: %s", reason);
     return prepare_run(config, err);
 }
 
-static bool open_data(Trainer *t, Err *err) {
+static bool open_data(Trainer *t, uint64_t kept_tokenizer, Err *err) {
     const Config *config = &t->config;
     Manifest *manifest = &t->manifest;
-    if (!prepare_data(config, err)) return false;
+    if (!prepare_data(t, kept_tokenizer, err)) return false;
     if (!manifest_load(manifest, config->data.tokens, err)) return false;
-    if (!tokenizer_load(&t->tokenizer, config->tokenizer.model, err)) return false;
     if (tokenizer_hash(t->tokenizer) != manifest->tokenizer_hash) {
         return err_set(err, ERR_FAILED,
                        "%s: the tokens in %s were made with another tokenizer (hash %016" PRIx64
@@ -64,7 +66,6 @@ static bool open_data(Trainer *t, Err *err) {
                        config->tokenizer.model, config->data.tokens, manifest->tokenizer_hash,
                        tokenizer_hash(t->tokenizer));
     }
-    t->config.model.vocab = tokenizer_vocab_size(t->tokenizer);
     if (!dataset_open(&t->train, &manifest->train, manifest, config->model.n, err))
         return err_context(err, "data.train");
     if (manifest->valid.shard_count > 0 &&
@@ -77,6 +78,17 @@ static bool open_data(Trainer *t, Err *err) {
                           .vocab = t->config.model.vocab};
     t->budget = budget_create(&config->train, dataset_sequences(t->train));
     return true;
+}
+
+/* The same while no other process changes the files; they are mapped once they are open. */
+static bool open_data_alone(Trainer *t, const Checkpoint *from, Err *err) {
+    int tokenizer = -1, tokens = -1;
+    bool ok = tokenizer_lock(&tokenizer, &t->config, err) &&
+              prepare_lock(&tokens, &t->config, err) &&
+              open_data(t, from->map.data ? from->tokenizer_hash : 0, err);
+    file_unlock(&tokens);
+    file_unlock(&tokenizer);
+    return ok;
 }
 
 static void log_data(const Trainer *t) {
@@ -224,7 +236,7 @@ bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *
     Checkpoint from = {0};
     *out = (Trainer){.config = *config, .log = RUN_LOG_CLOSED, .run_dir_lock = -1};
     bool ok = open_run_dir(out, resume, err) && training_start_threads(&config->train, err) &&
-              open_checkpoint(&from, out, resume, err) && open_data(out, err) &&
+              open_checkpoint(&from, out, resume, err) && open_data_alone(out, &from, err) &&
               param_table_create(&out->table, &out->config.model, err);
     if (ok) {
         training_log_model(&out->config.model, &out->table);

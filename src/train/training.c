@@ -18,10 +18,6 @@ bool training_is_due(uint64_t step, size_t every) {
     return every > 0 && step % every == 0;
 }
 
-const char *training_signal_name(int number) {
-    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
-}
-
 bool training_path(char *out, const char *run_dir, const char *name, Err *err) {
     int length = snprintf(out, TRAINING_PATH_SIZE, "%s/%s", run_dir, name);
     if (length > 0 && length < TRAINING_PATH_SIZE) return true;

@@ -15,8 +15,6 @@ enum { TRAINING_PATH_SIZE = 4096 };
 /* True after steps every, 2 * every, ...; never for 0. */
 bool training_is_due(uint64_t step, size_t every);
 
-const char *training_signal_name(int number);
-
 /* "run_dir/name" into out (TRAINING_PATH_SIZE bytes); ERR_CONFIG if it does not fit. */
 bool training_path(char *out, const char *run_dir, const char *name, Err *err);
 

@@ -73,11 +73,13 @@ expect_status 0
 expect_err "is current: nothing to do"
 }
 
-begin prepare_without_tokenizer && {
+begin prepare_trains_the_tokenizer && {
 need text
-run prepare "$small" $text tokenizer.model=none.model data.tokens=none
-expect_status 1
-expect_err "linformer tokenizer"
+run prepare "$small" $text tokenizer.model=new.model data.tokens=new
+expect_status 0
+expect_err "new.model is missing, training it"
+expect_file new.model
+expect_file new/manifest.json
 }
 
 begin pretrain && {

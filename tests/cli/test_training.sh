@@ -63,6 +63,51 @@ begin resume_after_kill_is_exact && {
     expect "the log does not say what the loss is in" grep -q 'loss: nats' runs/part/log.txt
 }
 
+# A tokenizer follows the text at its default place; one that is named stays, and must be what the config says.
+begin tokenizer_of_other_text && {
+    write_config
+    run pretrain run.yaml run=runs/a train.steps=1
+    expect_status 0
+    model=runs/prepared/run-bpe-330/tokenizer.model
+    cp $model first.model
+    run pretrain run.yaml run=runs/b train.steps=1 train.seed=2
+    expect_status 0
+    expect "another seed, another tokenizer" cmp -s $model first.model
+    sed 'y/aeiou/uoaei/' train.txt >other.txt
+    run pretrain run.yaml run=runs/c train.steps=1 data.train=other.txt
+    expect_status 0
+    expect_err "$model was trained on other text or with other settings, training it"
+    expect "the tokenizer of the other text was used" [ "$(cmp -s $model first.model; echo $?)" = 1 ]
+    run pretrain run.yaml run=runs/d train.steps=1 tokenizer.model=$model
+    expect_status 0
+    expect_err "is used as it is"
+    run pretrain run.yaml run=runs/e train.steps=1 tokenizer.model=$model tokenizer.vocab_size=400
+    expect_status 2
+    expect_err "tokenizer.vocab_size = 400, but $model has 330 pieces"
+    run plan run.yaml --gflops 1 tokenizer.model=$model tokenizer.type=unigram
+    expect_status 2
+    expect_err "tokenizer.type = unigram, but $model is a bpe model"
+}
+
+# Two runs of one config on different text take turns at the folder they share.
+begin runs_take_turns && {
+    write_config
+    sed 'y/aeiou/uoaei/' train.txt >other.txt
+    if [ -n "$case_name" ]; then
+        "$linformer" pretrain run.yaml run=runs/a train.steps=2 >/dev/null 2>err &
+        pid=$!
+        run pretrain run.yaml run=runs/b train.steps=2 data.train=other.txt
+        expect_status 0
+        status=0
+        wait $pid || status=$?
+        expect_status 0
+    fi
+    run pretrain run.yaml run=runs/a train.steps=2 --resume
+    expect_status 0
+    run pretrain run.yaml run=runs/b train.steps=2 data.train=other.txt --resume
+    expect_status 0
+}
+
 begin signal_saves && {
     write_config
     interrupt TERM 30 pretrain run.yaml run=runs/part train.steps=1000000

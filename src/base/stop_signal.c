@@ -1,12 +1,13 @@
 #include "stop_signal.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-/* A handler can reach nothing but a global. */
-static volatile sig_atomic_t caught;
+/* A handler can reach nothing but a global; worker threads read it too. */
+static atomic_int caught;
 
 static void on_signal(int number) {
-    caught = number;
+    atomic_store(&caught, number);
     if (number == SIGINT) signal(SIGINT, SIG_DFL);
 }
 
@@ -16,7 +17,7 @@ void stop_signal_install(StopSignal *out) {
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART; /* writes under way go on */
     sigemptyset(&action.sa_mask);
-    caught = 0;
+    atomic_store(&caught, 0);
     sigaction(SIGTERM, &action, &out->old_term);
     sigaction(SIGINT, &action, &out->old_int);
     sigaction(SIGUSR1, &action, &out->old_usr1);
@@ -29,5 +30,14 @@ void stop_signal_restore(const StopSignal *saved) {
 }
 
 int stop_signal_caught(void) {
-    return caught;
+    return atomic_load(&caught);
+}
+
+const char *stop_signal_name(int number) {
+    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
+}
+
+bool stop_signal_check(Err *err) {
+    int number = stop_signal_caught();
+    return number == 0 || err_set(err, ERR_SIGNAL, "stopped by %s", stop_signal_name(number));
 }
