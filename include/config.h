@@ -19,7 +19,7 @@ enum { CONFIG_MAX_LAYERS = 128, CONFIG_MAX_KEYS = 128 };
 typedef enum Scope { SCOPE_HEAD, SCOPE_LAYER, SCOPE_MODEL } Scope;
 typedef enum Projection { PROJECTION_LINEAR, PROJECTION_FIXED } Projection;
 typedef enum AttentionKind { ATTENTION_LINFORMER, ATTENTION_FULL } AttentionKind;
-typedef enum ProjInit { PROJ_INIT_NORMAL, PROJ_INIT_IDENTITY } ProjInit;
+typedef enum InitScheme { INIT_SCHEME_NORMAL, INIT_SCHEME_LOCAL } InitScheme;
 typedef enum NormPlace { NORM_POST, NORM_PRE } NormPlace;
 
 typedef struct ModelConfig {
@@ -34,7 +34,7 @@ typedef struct ModelConfig {
     size_t layers, width, heads, ffn; /* heads divides width */
     double dropout;                   /* embeddings, attention output, ffn output; 0 <= p < 1 */
     double attention_dropout;         /* attention probabilities */
-    ProjInit proj_init;   /* identity: entry (p, t) of E and F begins 1 larger where t mod k = p */
+    InitScheme init;      /* local: attention begins at neighbouring tokens (local_init.h) */
     double proj_init_std; /* of E and F; fixed projections use 1/sqrt(k) */
     NormPlace norm;
     double head_dropout; /* classification head, before each of its two maps */
@@ -93,7 +93,9 @@ typedef enum DecayTarget { DECAY_MATRICES, DECAY_ALL } DecayTarget;
 
 typedef struct OptimizerConfig {
     OptimizerName name;
-    double lr; /* peak */
+    double lr;          /* peak */
+    double position_lr; /* share of it that position embeddings learn at */
+    double proj_lr;     /* share of it that E and F learn at */
     double betas[2];
     double eps;
     double weight_decay; /* decoupled: w -= lr * weight_decay * w */

@@ -14,7 +14,7 @@
 #include "err.h"
 #include "real.h"
 
-typedef enum Init { INIT_NORMAL, INIT_ZERO, INIT_ONE, INIT_PROJECTION } Init;
+typedef enum Init { INIT_NORMAL, INIT_POSITION, INIT_ZERO, INIT_ONE, INIT_PROJECTION } Init;
 
 typedef struct Tensor {
     char name[40];     /* e.g. "layer3.seq_proj_k" */
@@ -26,7 +26,6 @@ typedef struct Tensor {
     bool head;         /* of either head, not of the encoder */
     Init init;
     double init_std;
-    size_t identity_k; /* projections: 1 is added at (r, t) where t = r modulo this; 0: nowhere */
 } Tensor;
 
 typedef struct ParamTable {
@@ -87,10 +86,9 @@ void params_view(Params *out, const ParamTable *table, const ModelConfig *config
 /* Name of the first tensor of a block with a value that is not finite; NULL if there is none. */
 const char *params_first_nonfinite(const real *block, const ParamTable *table);
 
-/* N(0, 0.02) matrices, zero biases, LayerNorm weights 1, projections N(0, proj_init_std)
- * plus, under proj_init: identity, the identity repeated along the sequence (fixed ones N(0, 1/k)).
- * Each tensor is a function of (seed, its name): models that differ in one tensor agree in the
- * others. */
-void params_init(real *block, const ParamTable *table, uint64_t seed);
+/* N(0, 0.02) matrices, zero biases, LayerNorm weights 1, projections N(0, proj_init_std) (fixed ones
+ * N(0, 1/k)); under config->init local then what local_init.h says.  Each tensor is a function of
+ * (seed, its name): models that differ in one tensor agree in the others. */
+void params_init(real *block, const ParamTable *table, const ModelConfig *config, uint64_t seed);
 
 #endif

@@ -32,7 +32,7 @@ static void save(const char *path, const Tokenizer *tokenizer, const char *finet
     arena_take(&counting, table.block_reals, sizeof(real));
     REQUIRE(arena_create(&arena, counting.used, &err));
     real *weights = arena_take(&arena, table.block_reals, sizeof(real));
-    params_init(weights, &table, 3);
+    params_init(weights, &table, &config.model, 3);
     for (size_t t = 0; t < table.count; t++) {
         const Tensor *tensor = &table.items[t];
         for (size_t i = 0; tensor->matrix && i < tensor->count; i++)

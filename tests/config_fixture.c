@@ -56,7 +56,9 @@ static void check_same(const Config *a, const Config *b) {
     SAME(model.ffn);
     SAME(model.dropout);
     SAME(model.attention_dropout);
-    SAME(model.proj_init);
+    SAME(model.init);
+    SAME(optimizer.position_lr);
+    SAME(optimizer.proj_lr);
     SAME(model.proj_init_std);
     SAME(model.norm);
     SAME(model.head_dropout);

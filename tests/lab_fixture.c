@@ -20,7 +20,7 @@ static void save(const char *path, const Tokenizer *tokenizer, size_t vocab) {
     config_set_vocab(&config, vocab ? vocab : tokenizer_vocab_size(tokenizer));
     REQUIRE(param_table_create(&table, &config.model, &err));
     REQUIRE(param_blocks_create(&weights, &arena, &table, 1, &err));
-    params_init(weights, &table, 3);
+    params_init(weights, &table, &config.model, 3);
     for (size_t t = 0; t < table.count; t++) {
         const Tensor *tensor = &table.items[t];
         for (size_t i = 0; tensor->matrix && i < tensor->count; i++)

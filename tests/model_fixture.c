@@ -68,7 +68,7 @@ void model_destroy(Model *model) {
 static void randomize_tensor(real *w, const Tensor *tensor, uint64_t key) {
     double mean = 0, std = 0.3;
     if (tensor->init == INIT_ONE) mean = 1;
-    if (tensor->init == INIT_NORMAL) std = 0.4;
+    if (tensor->init == INIT_NORMAL || tensor->init == INIT_POSITION) std = 0.4;
     if (tensor->init == INIT_PROJECTION) std = 0.5;
     for (size_t i = 0; i < tensor->count; i++)
         w[i] = (real)(float)(mean + std * rng_normal(key, i));

@@ -113,7 +113,7 @@ static void test_log_probabilities(void) {
  * weights of standard deviation 0.02. */
 static void test_loss_at_init_is_ln_classes(void) {
     set_up(0.1, ACTS_TRAINING);
-    params_init(m.weights, &m.table, test_seed());
+    params_init(m.weights, &m.table, &m.config, test_seed());
     CHECK_CLOSE(model_loss(&m, &batch), log(CLASSES), 0.05);
     tear_down();
 }

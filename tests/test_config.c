@@ -44,7 +44,9 @@ static const struct {
     {"model.ffn", "100", NULL},
     {"model.dropout", "0.25", NULL},
     {"model.attention_dropout", "0", NULL},
-    {"model.proj_init", "identity", NULL},
+    {"model.init", "local", NULL},
+    {"optimizer.position_lr", "5e-2", "0.05"},
+    {"optimizer.proj_lr", "5e-3", "0.005"},
     {"model.proj_init_std", "3.5e-2", "0.035"},
     {"model.norm", "pre", NULL},
     {"model.head_dropout", "0.5", NULL},
@@ -138,7 +140,7 @@ static void test_members(void) {
               "run: r\nmodel: {n: 70, k: [9, 8], sharing: {scope: head, tie_kv: true}, "
               "projection: fixed, attention: linformer,\n"
               "  layers: 2, width: 15, heads: 5, ffn: 31, dropout: 0.2, attention_dropout: "
-              "0.3, proj_init: identity, proj_init_std: 0.4, norm: pre, head_dropout: 0.24}\n"
+              "0.3, init: local, proj_init_std: 0.4, norm: pre, head_dropout: 0.24}\n"
               "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
               "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
               "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
@@ -157,7 +159,7 @@ static void test_members(void) {
     CHECK(c.model.attention == ATTENTION_LINFORMER && c.model.norm == NORM_PRE);
     CHECK(c.model.layers == 2 && c.model.width == 15 && c.model.heads == 5 && c.model.ffn == 31);
     CHECK(c.model.dropout == 0.2 && c.model.attention_dropout == 0.3 &&
-          c.model.proj_init == PROJ_INIT_IDENTITY && c.model.proj_init_std == 0.4);
+          c.model.init == INIT_SCHEME_LOCAL && c.model.proj_init_std == 0.4);
     CHECK(c.model.vocab == 301 && c.tokenizer.vocab_size == 301 &&
           c.tokenizer.sample_bytes == 10001);
     CHECK_STR(c.tokenizer.model, "t.model");

@@ -125,7 +125,7 @@ static void draw_config(Config *out, Draws *d) {
     m->ffn = 1 + draw(d, 5000);
     m->dropout = draw_real(d);
     m->attention_dropout = draw_real(d);
-    m->proj_init = (ProjInit)draw(d, 2);
+    m->init = (InitScheme)draw(d, 2);
     m->proj_init_std = 1e-9 + draw_real(d);
     m->norm = (NormPlace)draw(d, 2);
     m->head_dropout = draw_real(d);

@@ -374,7 +374,7 @@ static void test_activations_bytes(void) {
 static void step_with_threads(Model *out, double *loss, const ModelConfig *config,
                               const Batch *batch, size_t threads) {
     model_create_threads(out, config, batch->B, batch->total, ACTS_TRAINING, threads);
-    params_init(out->weights, &out->table, test_seed());
+    params_init(out->weights, &out->table, &out->config, test_seed());
     *loss = model_backward(out, batch, 1 / (double)batch->masked);
 }
 

@@ -95,7 +95,7 @@ static void test_loss_at_init_is_ln_V(void) {
         Model big;
         Batch text;
         model_create(&big, &config, SEQUENCES, SEQUENCES * 32, ACTS_TRAINING);
-        params_init(big.weights, &big.table, test_seed());
+        params_init(big.weights, &big.table, &big.config, test_seed());
         model_batch_create(&text, long_lengths, SEQUENCES, 997, test_seed());
         CHECK_CLOSE(model_loss(&big, &text), log(997), 0.05);
         model_destroy(&big);

@@ -26,7 +26,7 @@ static void fill(real *x, uint64_t key, double scale) {
 static void test_adamw_closed_form(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
-    OptimizerConfig config = {.name = OPTIMIZER_ADAMW,
+    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
                               .betas = {0.9, 0.98},
                               .eps = 1e-6,
                               .weight_decay = 0.1,
@@ -61,7 +61,7 @@ static void test_adamw_closed_form(void) {
 static void test_adamw_is_sign_without_memory(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
-    OptimizerConfig config = {.name = OPTIMIZER_ADAMW, .decay = DECAY_MATRICES};
+    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW, .decay = DECAY_MATRICES};
     real w[2 * BLOCK] = {0}, m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[2 * BLOCK] = {0};
     for (size_t i = 0; i < COUNT; i++)
         g[i] = g[BLOCK + i] = (real)((i % 2 ? -1 : 1) * (double)(1 + i));
@@ -88,7 +88,7 @@ static void test_decay_targets(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        OptimizerConfig config = {.name = cases[c].name,
+        OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = cases[c].name,
                                   .betas = {0.9, 0.98},
                                   .eps = 1e-6,
                                   .weight_decay = 0.5,
@@ -104,7 +104,7 @@ static void test_decay_targets(void) {
 static void test_sgd_momentum(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
-    OptimizerConfig config = {.name = OPTIMIZER_SGD, .momentum = 0.5};
+    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_SGD, .momentum = 0.5};
     real w[2 * BLOCK] = {0}, m[2 * BLOCK] = {0}, g[2 * BLOCK];
     for (size_t i = 0; i < 2 * BLOCK; i++) g[i] = 4;
     for (uint64_t t = 1; t <= 3; t++) optimizer_step(w, m, NULL, g, &table, &config, 0.25, 0.5, t);
@@ -117,7 +117,7 @@ static void test_frozen_stays(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
     items[0].frozen = true;
-    OptimizerConfig config = {.name = OPTIMIZER_ADAMW,
+    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
                               .betas = {0.9, 0.98},
                               .eps = 1e-6,
                               .weight_decay = 0.5,
@@ -145,7 +145,7 @@ static void test_any_thread_count(void) {
     static const OptimizerName names[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD};
     real *g = tensor_normal(ALL, 1), *start = tensor_normal(ALL, 1);
     for (size_t n = 0; n < 2; n++) {
-        const OptimizerConfig config = {.name = names[n],
+        const OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = names[n],
                                         .betas = {0.9, 0.98},
                                         .eps = 1e-6,
                                         .momentum = 0.9,

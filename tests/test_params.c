@@ -255,7 +255,7 @@ static void test_views_of_classifiers(void) {
     }
     CHECK_INT(heads, 4);
     CHECK_INT(common, m.table.count - 4);
-    params_init(m.weights, &m.table, test_seed());
+    params_init(m.weights, &m.table, &m.config, test_seed());
     for (size_t i = 0; i < 12; i++)
         CHECK(p->class_dense_b[i] == 0 && (i >= 7 || !p->class_out_b[i]));
     CHECK(p->class_dense_w[5] != 0 && p->class_out_w[5] != 0);
@@ -293,7 +293,7 @@ static void test_initial_values(void) {
         Arena arena;
         real *block = model_create_block(&arena, &table);
         block[table.items[2].offset] = 7; /* params_init overwrites what was there */
-        params_init(block, &table, test_seed());
+        params_init(block, &table, &config, test_seed());
         for (size_t i = 0; i < table.count; i++) {
             const Tensor *t = &table.items[i];
             const real *w = block + t->offset;
@@ -321,54 +321,6 @@ static void test_initial_values(void) {
     }
 }
 
-/* Matrix of k rows: 1 stands at (p, t) where t mod k = p.  Fixed projections stay random. */
-static void test_identity_init(void) {
-    for (size_t s = 0; s < SHARINGS; s++) {
-        ModelConfig config = model_config_tiny();
-        config.scope = sharings[s].scope;
-        config.tie_kv = sharings[s].tie_kv;
-        config.proj_init = PROJ_INIT_IDENTITY;
-        config.proj_init_std = 0;
-        Model m;
-        model_create(&m, &config, 1, 11, ACTS_TRAINING);
-        params_init(m.weights, &m.table, test_seed());
-        for (size_t l = 0; l < 2; l++) {
-            size_t height = config.scope == SCOPE_MODEL ? 5 : config.k[l];
-            size_t rows = config.scope == SCOPE_HEAD ? 3 * height : height;
-            for (size_t r = 0; r < rows; r++) {
-                for (size_t t = 0; t < 11; t++) {
-                    real wanted = t % height == r % height;
-                    CHECK(m.params.layers[l].seq_proj_k[r * 11 + t] == wanted);
-                    CHECK(m.params.layers[l].seq_proj_v[r * 11 + t] == wanted);
-                }
-            }
-        }
-        model_destroy(&m);
-    }
-    ModelConfig config = model_config_tiny();
-    config.proj_init = PROJ_INIT_IDENTITY;
-    config.proj_init_std = 0.1;
-    Model ones, none, fixed;
-    model_create(&ones, &config, 1, 11, ACTS_TRAINING);
-    params_init(ones.weights, &ones.table, test_seed());
-    config.proj_init = PROJ_INIT_NORMAL;
-    model_create(&none, &config, 1, 11, ACTS_TRAINING);
-    params_init(none.weights, &none.table, test_seed());
-    real *a = model_weight(&ones, "layer1.seq_proj_k"),
-         *b = model_weight(&none, "layer1.seq_proj_k");
-    for (size_t j = 0; j < 33; j++)
-        CHECK_CLOSE((double)(a[j] - b[j]), j % 11 % 3 == j / 11, 2 * REAL_EPSILON);
-    config.proj_init = PROJ_INIT_IDENTITY;
-    config.projection = PROJECTION_FIXED;
-    model_create(&fixed, &config, 1, 11, ACTS_TRAINING);
-    params_init(fixed.weights, &fixed.table, test_seed());
-    const Tensor *t = param_table_find(&fixed.table, "layer1.seq_proj_k");
-    CHECK_CLOSE((double)(fixed.weights[t->offset] / b[0]), t->init_std / 0.1, 1e-5);
-    model_destroy(&ones);
-    model_destroy(&none);
-    model_destroy(&fixed);
-}
-
 /* E and F start as different matrices, and so do the layers' and, under scope head, the heads'. */
 static void test_initial_matrices_differ(void) {
     ModelConfig config = model_config_tiny();
@@ -376,7 +328,7 @@ static void test_initial_matrices_differ(void) {
     config.k[1] = 5;
     Model m;
     model_create(&m, &config, 1, 11, ACTS_TRAINING);
-    params_init(m.weights, &m.table, 3);
+    params_init(m.weights, &m.table, &m.config, 3);
     const LayerParams *a = &m.params.layers[0], *b = &m.params.layers[1];
     const real *matrices[] = {a->seq_proj_k, a->seq_proj_k + 55, a->seq_proj_v, b->seq_proj_k,
                               b->seq_proj_v};
@@ -398,8 +350,8 @@ static void test_initial_values_are_independent(void) {
     config.norm = NORM_PRE;
     config.layers = 1;
     model_create(&b, &config, 1, 11, ACTS_TRAINING);
-    params_init(a.weights, &a.table, 5);
-    params_init(b.weights, &b.table, 5);
+    params_init(a.weights, &a.table, &a.config, 5);
+    params_init(b.weights, &b.table, &b.config, 5);
     size_t common = 0;
     for (size_t i = 0; i < a.table.count; i++) {
         const Tensor *t = &a.table.items[i], *u = param_table_find(&b.table, t->name);
@@ -409,7 +361,7 @@ static void test_initial_values_are_independent(void) {
                   "%s differs", t->name);
     }
     CHECK_INT(common, 4 + 16 + 5);
-    params_init(b.weights, &b.table, 6);
+    params_init(b.weights, &b.table, &b.config, 6);
     CHECK(memcmp(a.params.token, b.params.token, 37 * 12 * sizeof(real)) != 0);
     model_destroy(&a);
     model_destroy(&b);
@@ -440,7 +392,6 @@ const Test tests_params[] = {
     {"views_match_names", test_views_match_names, 0},
     {"views_of_classifiers", test_views_of_classifiers, 0},
     {"initial_values", test_initial_values, 0},
-    {"identity_init", test_identity_init, 0},
     {"initial_matrices_differ", test_initial_matrices_differ, 0},
     {"initial_values_are_independent", test_initial_values_are_independent, 0},
     {"too_large_is_refused", test_too_large_is_refused, 0},

@@ -225,7 +225,7 @@ static void check_adamw(Model *m, const Ref *ref, const Batch *batch, const char
     enum { LR, BETA1, BETA2, EPS, DECAY, STEPS };
     const Record *r = ref_find(ref, "", "adamw");
     if (!r) return;
-    OptimizerConfig config = {.name = OPTIMIZER_ADAMW,
+    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
                               .lr = record_at(r, LR),
                               .betas = {record_at(r, BETA1), record_at(r, BETA2)},
                               .eps = record_at(r, EPS),

@@ -42,7 +42,7 @@ static void check_gradients(const Model *a, const Model *b, Weights weights) {
 static void create(Model *out, const ModelConfig *config, size_t max_B, size_t max_total,
                    Weights weights) {
     model_create(out, config, max_B, max_total, ACTS_TRAINING);
-    if (weights == INITIAL) params_init(out->weights, &out->table, test_seed());
+    if (weights == INITIAL) params_init(out->weights, &out->table, &out->config, test_seed());
 }
 
 /* Batches of 8, 4, 2 and 1 of the same sequences add up to the same gradient when all divide by
@@ -236,7 +236,7 @@ static void test_shared_gradient_is_the_sum(void) {
 }
 
 static void train(Model *m, const Batch *batch, uint64_t steps) {
-    OptimizerConfig adamw = {.name = OPTIMIZER_ADAMW,
+    OptimizerConfig adamw = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
                              .betas = {0.9, 0.98},
                              .eps = 1e-6,
                              .weight_decay = 0.01,

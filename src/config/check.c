@@ -188,10 +188,10 @@ static bool write_notes(Loader *loader, Err *err) {
     bool learned = config->model.projection == PROJECTION_LINEAR,
          adamw = config->optimizer.name == OPTIMIZER_ADAMW;
     static const char *const projection_keys[] = {"model.k", "model.sharing", "model.projection",
-                                                  "model.proj_init", "model.proj_init_std"};
+                                                  "model.proj_init_std", "optimizer.proj_lr"};
     for (size_t i = 0; i < sizeof projection_keys / sizeof *projection_keys; i++)
         note_unused(notes, loader, projection_keys[i], linformer, "model.attention = full");
-    note_unused(notes, loader, "model.proj_init", learned || !linformer,
+    note_unused(notes, loader, "optimizer.proj_lr", learned || !linformer,
                 "model.projection = fixed");
     note_unused(notes, loader, "model.proj_init_std", learned || !linformer,
                 "model.projection = fixed");

@@ -21,7 +21,7 @@ const SharingName schema_sharing[] = {
 
 static const char *const projection_words[] = {"linear", "fixed", NULL};
 static const char *const attention_words[] = {"linformer", "full", NULL};
-static const char *const proj_init_words[] = {"normal", "identity", NULL};
+static const char *const init_words[] = {"normal", "local", NULL};
 static const char *const norm_words[] = {"post", "pre", NULL};
 static const char *const tokenizer_words[] = {"unigram", "bpe", NULL};
 static const char *const optimizer_words[] = {"adamw", "sgd", NULL};
@@ -79,9 +79,9 @@ const ConfigKey schema_keys[] = {
         "on embeddings, attention output and feed-forward output"),
     REAL("model.attention_dropout", model.attention_dropout, 0, 1, OPEN_HIGH, "0.1",
         "on attention probabilities"),
-    WORD("model.proj_init", model.proj_init, proj_init_words, "normal",
-        "start of learned E and F; identity: entry (p, t) is 1 larger where t mod k = p, so inputs "
-        "no longer than k begin as in full attention"),
+    WORD("model.init", model.init, init_words, "normal",
+        "normal: RoBERTa's N(0, 0.02); local: every head begins at a neighbouring token, which "
+        "leaves the plateau of word frequencies many times sooner"),
     REAL("model.proj_init_std", model.proj_init_std, 0, 10, OPEN_LOW,
         TEXT_OF_VALUE(CONFIG_PROJ_INIT_STD),
         "standard deviation of learned E and F at the start; fixed ones have 1/sqrt(k)"),
@@ -143,6 +143,10 @@ const ConfigKey schema_keys[] = {
         "sgd: plain, or with momentum"),
     REAL("optimizer.lr", optimizer.lr, 0, 100, OPEN_LOW, "1e-4",
         "peak learning rate; RoBERTa's for batch 256"),
+    REAL("optimizer.position_lr", optimizer.position_lr, 0, 10, 0, "1",
+        "position embeddings learn at this share of lr"),
+    REAL("optimizer.proj_lr", optimizer.proj_lr, 0, 10, 0, "1",
+        "E and F learn at this share of lr"),
     {"optimizer.betas", KEY_PAIR, MEMBER(optimizer.betas), 0, 1, OPEN_HIGH, NULL, 0, "[0.9, 0.98]",
         "AdamW's decay of the two moments"},
     REAL("optimizer.eps", optimizer.eps, 0, 1, OPEN_LOW, "1e-6",

@@ -73,7 +73,7 @@ static bool create_model(Bench *b, Err *err) {
     if (!param_table_create(&b->table, model, err) ||
         !train_blocks_create(&b->blocks, &b->table, model, &b->config->optimizer, err))
         return false;
-    params_init(b->blocks.weights.block, &b->table, b->config->train.seed);
+    params_init(b->blocks.weights.block, &b->table, &b->config->model, b->config->train.seed);
     return activations_create(&b->acts, model, b->batch.B, b->batch.total, ACTS_TRAINING, err);
 }
 

@@ -8,6 +8,7 @@
 
 #include "elementwise.h"
 #include "io.h"
+#include "local_init.h"
 #include "rng.h"
 
 /* Extents of a tensor in terms of the configuration. */
@@ -40,7 +41,7 @@ typedef struct Row {
 static const Row rows_model[] = {
     /* name           rows      cols   presence      init             member             */
     { "token",        DIM_V,    DIM_C, ALWAYS,       INIT_NORMAL,     MODEL(token) },
-    { "position",     DIM_N,    DIM_C, ALWAYS,       INIT_NORMAL,     MODEL(position) },
+    { "position",     DIM_N,    DIM_C, ALWAYS,       INIT_POSITION,   MODEL(position) },
     { "emb_ln_w",     DIM_C,    DIM_1, ALWAYS,       INIT_ONE,        MODEL(emb_ln_w) },
     { "emb_ln_b",     DIM_C,    DIM_1, ALWAYS,       INIT_ZERO,       MODEL(emb_ln_b) },
     /* no bias: the projection acts along the sequence; every layer's view points here */
@@ -134,17 +135,11 @@ static bool dim_extent(size_t *out, Dim dim, const ModelConfig *config, size_t l
 }
 
 static double row_init_std(const Row *row, const ModelConfig *config, size_t layer) {
-    if (row->init == INIT_NORMAL) return 0.02; /* RoBERTa's initializer_range */
+    if (row->init == INIT_NORMAL || row->init == INIT_POSITION) return 0.02; /* RoBERTa's initializer_range */
     if (row->init != INIT_PROJECTION) return 0;
     if (config->projection == PROJECTION_LINEAR) return config->proj_init_std;
     return 1 / sqrt((double)matrix_rows(
                    config, layer)); /* Linformer, theorem 2: entries of R are N(0, 1/k) */
-}
-
-static size_t row_identity_k(const Row *row, const ModelConfig *config, size_t layer) {
-    bool identity = row->init == INIT_PROJECTION && config->projection == PROJECTION_LINEAR &&
-                    config->proj_init == PROJ_INIT_IDENTITY;
-    return identity ? matrix_rows(config, layer) : 0;
 }
 
 /* Appends the tensor of one row; false on overflow. */
@@ -163,7 +158,6 @@ static bool table_append(ParamTable *table, const Row *row, const ModelConfig *c
     tensor->head = row->presence == MLM_HEAD || row->presence == CLASS_HEAD;
     tensor->init = row->init;
     tensor->init_std = row_init_std(row, config, layer);
-    tensor->identity_k = row_identity_k(row, config, layer);
     tensor->frozen = row->init == INIT_PROJECTION && config->projection == PROJECTION_FIXED;
     tensor->offset = table->block_reals;
 
@@ -289,7 +283,7 @@ const char *params_first_nonfinite(const real *block, const ParamTable *table) {
     return NULL;
 }
 
-void params_init(real *block, const ParamTable *table, uint64_t seed) {
+void params_init(real *block, const ParamTable *table, const ModelConfig *config, uint64_t seed) {
     memset(block, 0, table->block_reals * sizeof *block);
     for (size_t i = 0; i < table->count; i++) {
         const Tensor *tensor = &table->items[i];
@@ -299,8 +293,10 @@ void params_init(real *block, const ParamTable *table, uint64_t seed) {
 #pragma omp parallel for schedule(static)
         for (size_t j = 0; j < tensor->count; j++)
             w[j] = tensor->init == INIT_ONE ? 1 : (real)(tensor->init_std * rng_normal(key, j));
-        for (size_t r = 0; tensor->identity_k && r < tensor->rows; r++)
-            for (size_t t = r % tensor->identity_k; t < tensor->cols; t += tensor->identity_k)
-                w[r * tensor->cols + t] += 1;
+    }
+    if (config->init == INIT_SCHEME_LOCAL) {
+        Params params;
+        params_view(&params, table, config, block);
+        local_init(&params, config);
     }
 }

@@ -36,7 +36,7 @@ static bool is_free(const char *path, const ModelConfig *stored) {
     static const char *const dropouts[] = {"model.dropout", "model.attention_dropout",
                                            "model.head_dropout"};
     static const char *const unused[] = {"model.k", "model.sharing", "model.projection",
-                                         "model.proj_init", "model.proj_init_std"};
+                                         "model.proj_init_std"};
     for (size_t i = 0; i < sizeof dropouts / sizeof *dropouts; i++) {
         if (strcmp(path, dropouts[i]) == 0) return true;
     }
@@ -151,7 +151,7 @@ bool finetune_begin_seed(Finetune *f, uint64_t seed, Err *err) {
     f->of_seed = f->config;
     f->of_seed.train.seed = seed;
     f->of_seed.finetune.seeds = 1;
-    params_init(blocks->weights.block, &f->trainer.table, seed);
+    params_init(blocks->weights.block, &f->trainer.table, &f->trainer.config->model, seed);
     vec_zero(blocks->adam_m, f->trainer.table.block_reals);
     if (blocks->adam_v) vec_zero(blocks->adam_v, f->trainer.table.block_reals);
     return !f->init.map.data ||

@@ -59,6 +59,12 @@ size_t optimizer_moments(const OptimizerConfig *config) {
     return config->name == OPTIMIZER_ADAMW ? 2 : 1;
 }
 
+/* The share of the learning rate that a tensor learns at. */
+static double lr_share(const Tensor *tensor, const OptimizerConfig *config) {
+    if (tensor->init == INIT_PROJECTION) return config->proj_lr;
+    return tensor->init == INIT_POSITION ? config->position_lr : 1;
+}
+
 void optimizer_step(real *weights, real *adam_m, real *adam_v, const real *grads,
                     const ParamTable *table, const OptimizerConfig *config, double lr,
                     double grad_scale, uint64_t step) {
@@ -71,14 +77,16 @@ void optimizer_step(real *weights, real *adam_m, real *adam_v, const real *grads
         const Tensor *t = &table->items[i];
         if (t->frozen) continue;
         bool decays = t->matrix || config->decay == DECAY_ALL;
+        double share = lr_share(t, config);
         AdamScalars s = all;
-        s.shrink = decays ? (real)(lr * config->weight_decay) : 0;
+        s.rate *= (real)share;
+        s.shrink = decays ? (real)(share * lr * config->weight_decay) : 0;
         if (config->name == OPTIMIZER_ADAMW) {
             adamw_share(weights + t->offset, adam_m + t->offset, adam_v + t->offset,
                         grads + t->offset, t->count, s);
         } else {
             sgd_share(weights + t->offset, adam_m + t->offset, grads + t->offset, t->count,
-                      (real)config->momentum, (real)grad_scale, (real)lr, s.shrink);
+                      (real)config->momentum, (real)grad_scale, (real)(share * lr), s.shrink);
         }
     }
 }

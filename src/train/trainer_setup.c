@@ -177,7 +177,7 @@ static bool check_hash(const char *what, const char *path, uint64_t stored, uint
 /* Takes over the checkpoint, or starts at step 0. */
 static bool load_or_init(Trainer *t, const Checkpoint *from, Err *err) {
     if (!from) {
-        params_init(t->blocks.weights.block, &t->table, t->config.train.seed);
+        params_init(t->blocks.weights.block, &t->table, &t->config.model, t->config.train.seed);
         t->state = (TrainState){.best_valid_loss = INFINITY,
                                 .data_hash = t->manifest.data_hash,
                                 .dataset_sequences = dataset_sequences(t->train)};
