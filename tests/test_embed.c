@@ -102,8 +102,7 @@ static void test_classifier(void) {
     LoadedModel model;
     class_fixture_model(&model, "task: sst2", LABELS);
     check_vectors(&model, false);
-    loaded_model_close(&model);
-    class_fixture_model(&model, "task: qqp", LABELS);
+    model.checkpoint.config.finetune.task = TASK_QQP;
     check_vectors(&model, true);
     loaded_model_close(&model);
 }

@@ -195,35 +195,38 @@ static void test_score(void) {
 /* Over-long texts are cut as the checkpoint's config says, and counted. */
 static void test_long_texts(void) {
     static const struct {
-        const char *truncate;
+        Truncate truncate;
         bool head_counts, tail_counts;
-    } cases[] = {{"head", true, false}, {"tail", false, true}, {"both", true, true}};
+    } cases[] = {
+        {TRUNCATE_HEAD, true, false}, {TRUNCATE_TAIL, false, true}, {TRUNCATE_BOTH, true, true}};
+    LoadedModel model;
+    Predictor predictor;
+    char text[3][200] = {"karo mites", "lun mites", "karo mites"};
+    TaskRow items[3];
+    const TaskFile rows = {.count = 3, .rows = items};
+    double p[3 * 2];
+    class_fixture_model(&model, "task: sst2, truncate: tail",
+                        (const char *const[]){"negative", "positive", NULL});
+    CHECK_INT(model.checkpoint.config.finetune.truncate, TRUNCATE_TAIL);
+    REQUIRE(predictor_create(&predictor, &model, 0, NULL));
+    for (size_t r = 0; r < 3; r++) { /* the second differs at its head, the last at its tail */
+        while (strlen(text[r]) < 150) strcat(text[r], " wa dunel");
+        strcat(text[r], r == 2 ? " shapi" : " veor");
+        items[r] = (TaskRow){.text = {text[r]}, .size = {strlen(text[r])}, .label = -1};
+    }
     for (size_t i = 0; i < 3; i++) {
-        LoadedModel model;
-        Predictor predictor;
-        char finetune[80], text[3][200] = {"karo mites", "lun mites", "karo mites"};
-        TaskRow items[3];
-        TaskFile rows = {.count = 3, .rows = items};
-        snprintf(finetune, sizeof finetune, "task: sst2, truncate: %s", cases[i].truncate);
-        class_fixture_model(&model, finetune, (const char *const[]){"negative", "positive", NULL});
-        for (size_t r = 0; r < 3; r++) { /* first ones differ at the head, the last at its tail */
-            while (strlen(text[r]) < 150) strcat(text[r], " wa dunel");
-            strcat(text[r], r == 2 ? " shapi" : " veor");
-            items[r] = (TaskRow){.text = {text[r]}, .size = {strlen(text[r])}, .label = -1};
-        }
-        double p[3 * 2];
-        REQUIRE(predictor_create(&predictor, &model, 0, NULL));
+        model.checkpoint.config.finetune.truncate = cases[i].truncate;
         REQUIRE(predictor_run(p, &predictor, &rows, NULL));
-        CHECK_INT(predictor.cut, 3);
+        CHECK_INT(predictor.cut, 3 * (i + 1));
         CHECK((fabs(p[0] - p[2]) > 1e-5) == cases[i].head_counts);
         CHECK((fabs(p[0] - p[4]) > 1e-5) == cases[i].tail_counts);
-        items[1].size[0] = 10;
-        REQUIRE(predictor_run(p, &predictor, &rows, NULL));
-        CHECK_INT(predictor.cut, 5);
-        CHECK_INT(predictor.rows, 6);
-        predictor_destroy(&predictor);
-        loaded_model_close(&model);
     }
+    items[1].size[0] = 10;
+    REQUIRE(predictor_run(p, &predictor, &rows, NULL));
+    CHECK_INT(predictor.cut, 11);
+    CHECK_INT(predictor.rows, 12);
+    predictor_destroy(&predictor);
+    loaded_model_close(&model);
 }
 
 static void test_first_of_equals(void) {
