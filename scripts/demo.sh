@@ -1,9 +1,9 @@
 #!/bin/sh
-# demo.sh LINFORMER: pretrains a tiny Linformer on generated text, evaluates it on held-out text, fills some masks.
-# Every command is shown before it runs.
+# demo.sh LINFORMER: pretrains a tiny Linformer on generated text, evaluates it on held-out text, fills some masks, fine-tunes
+# it for a small task and says what the pretraining was worth there.  Every command is shown before it runs.
 set -eu
 linformer=$1
-run=runs/demo
+run=runs/demo task=runs/demo-task fresh=runs/demo-task-fresh
 
 show() {
     printf '\n$'
@@ -15,7 +15,7 @@ show() {
 }
 
 show sh scripts/make_demo_text.sh
-rm -rf "$run" # the demo's own folder; a run of its own name would be continued with --resume
+rm -rf "$run" "$task" "$fresh" # the demo's own folders; a run of their names would be continued with --resume
 show "$linformer" pretrain configs/pretrain/tiny.yaml "run=$run"
 show "$linformer" eval "$run/best.ckpt" data/demo/valid.txt
 show "$linformer" fill-mask --top 3 "$run/best.ckpt" \
@@ -25,4 +25,18 @@ show "$linformer" fill-mask --top 3 "$run/best.ckpt" \
     'The sky is <mask>.' \
     'The pigeon has two <mask>.' \
     'Sven thanked Oda and put the vase <mask> the table.'
+
+# What the pretraining was for: telling sentences from sentences with two words exchanged, with and without it.
+show "$linformer" finetune configs/finetune/demo.yaml "finetune.init=$run/best.ckpt" "run=$task"
+show "$linformer" finetune --quiet configs/finetune/demo.yaml finetune.init=none \
+    tokenizer.model=runs/prepared/tiny-unigram-2000/tokenizer.model "run=$fresh"
+show "$linformer" predict --quiet "$task/seed-1/best.ckpt" \
+    'Rosa gave the guitar to Felix.' \
+    'Rosa gave guitar the to Felix.' \
+    'In summer children swim the in lake.'
+
+# percent RUN MEMBER: the first number of that name in the results
+percent() { sed "s/.*\"$2\":\([0-9.]*\).*/\1/" "$1/results.json" | awk '{ printf "%.1f %%", 100 * $1 }'; }
+printf '\nRight answers on held-out sentences: %s after pretraining, %s without it, %s by always saying the same.\n' \
+    "$(percent "$task" 'mean":{"accuracy')" "$(percent "$fresh" 'mean":{"accuracy')" "$(percent "$task" majority)"
 printf '\nNext: %s help, configs/README.md, make test\n' "$linformer"

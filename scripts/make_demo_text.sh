@@ -1,7 +1,7 @@
 #!/bin/sh
-# The text of the demo: make_demo_text.sh [FOLDER [TRAINING_DOCUMENTS [HELD_OUT_DOCUMENTS]]]
-# Writes train-00.txt, train-01.txt and valid.txt into FOLDER (default: data/demo of this repository) unless they are
-# there and newer than the generator.
+# Text and task of the demo: make_demo_text.sh [FOLDER [TRAINING_DOCUMENTS [HELD_OUT_DOCUMENTS]]]
+# Writes train-00.txt, train-01.txt, valid.txt, task-train.tsv and task-valid.tsv into FOLDER (default: data/demo of this
+# repository) unless they are there and made by this generator.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -11,9 +11,10 @@ documents=${2:-16000}
 held_out=${3:-400}
 
 generator=$here/make_demo_text.awk
+task_generator=$here/make_demo_task.awk
 words=$here/demo_words.txt
-last=$folder/valid.txt
-stamp="$documents $held_out $(cat "$generator" "$words" | cksum)"
+last=$folder/task-valid.tsv
+stamp="$documents $held_out $(cat "$generator" "$task_generator" "$words" | cksum)"
 if [ -f "$last" ] && [ "$(cat "$folder/.made_from" 2>/dev/null)" = "$stamp" ]; then
     exit 0
 fi
@@ -23,7 +24,8 @@ rm -f "$folder/.made_from"
 work=$(mktemp -d "$folder/.new.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-awk -v out="$work" -v documents="$documents" -v held_out="$held_out" -f "$generator" "$words"
-mv "$work"/*.txt "$folder/"
+awk -v out="$work" -v documents="$documents" -v held_out="$held_out" -f "$generator" \
+    -f "$task_generator" "$words"
+mv "$work"/*.txt "$work"/*.tsv "$folder/"
 echo "$stamp" >"$folder/.made_from"
-echo "$folder: $documents training and $held_out held-out documents" >&2
+echo "$folder: $documents training and $held_out held-out documents, a task" >&2
