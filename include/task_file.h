@@ -7,7 +7,7 @@
  *           layout, .../pos/ID_RATING.txt and .../neg/ID_RATING.txt, a review a file, in which line
  *           ends, tabs, `<br />` tags and U+0080 to U+009F are read as spaces and several spaces as
  *           one; or a folder that holds pos/ and neg/ (read in the order neg, pos)
- *   custom  columns that the configuration names
+ *   custom  columns that the configuration names, all different (asserted)
  *
  * TSV is GLUE's: columns by name in any order, further columns ignored, no quoting and no escaping.
  * Files whose names end in .jsonl are JSON lines instead, an object a line with the columns as its

@@ -42,9 +42,11 @@ static const TaskSpec specs[] = {
 TaskSpec task_spec(const FinetuneConfig *config) {
     assert(config->task != TASK_NONE);
     if (config->task != TASK_CUSTOM) return specs[config->task];
-    assert(config->text && config->label && strcmp(config->text, config->label) != 0);
-    return (TaskSpec){
-        .name = "custom", .text = {config->text, config->text_pair}, .label = config->label};
+    const char *text = config->text, *pair = config->text_pair, *label = config->label;
+    /* the configuration's check refuses a column with two meanings */
+    assert(text && label && strcmp(text, label) != 0);
+    assert(!pair || (strcmp(pair, text) != 0 && strcmp(pair, label) != 0));
+    return (TaskSpec){.name = "custom", .text = {text, pair}, .label = label};
 }
 
 bool task_is_pair(const FinetuneConfig *config) {

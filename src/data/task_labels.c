@@ -57,7 +57,8 @@ static bool insert(LabelTable *table, Span word, int32_t class, Err *err) {
     memcpy(copy, word.text, word.size);
     copy[word.size] = 0;
     memmove(table->items + at + 1, table->items + at, (table->count - at) * sizeof *table->items);
-    table->items[at] = (LabelWord){copy, class};
+    table->items[at].word = copy;
+    table->items[at].class = class;
     table->count++;
     return true;
 }
