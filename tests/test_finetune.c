@@ -136,6 +136,33 @@ static void test_encoder_is_taken_over(void) {
     config_free(&config);
 }
 
+/* A config that says nothing of the model has the checkpoint's, and sizes that follow from it. */
+static void test_model_of_checkpoint(void) {
+    Config config;
+    Finetune f;
+    Err err = {0};
+    char text[2000];
+    task_write();
+    log_quiet(true);
+    snprintf(
+        text, sizeof text,
+        "data: {train: train.tsv, valid: dev.tsv}\ntrain: {batch: 100}\nfinetune: {task: custom, "
+        "init: \"%s\", text: text, label: label}\n",
+        run_path("pre", "last.ckpt"));
+    REQUIRE(io_write_file(test_temp_path("bare.yaml"), text, strlen(text), &err));
+    REQUIRE(config_load(&config, test_temp_path("bare.yaml"), NULL, 0, &err) &&
+            config_resolve_data(&config, &err));
+    CHECK_INT(config.train.micro_batch, 16); /* 8192 / 512 */
+    REQUIRE(finetune_open(&f, &config, &err));
+    CHECK(f.config.model.n == 24 && f.config.model.k[0] == 6 && f.config.model.layers == 1);
+    CHECK(f.config.model.width == 16 && f.config.model.classes == 2 && f.config.model.vocab == 360);
+    CHECK_INT(f.config.train.micro_batch, 100); /* 8192 / 24 are more */
+    CHECK_INT(f.trainer.micro_tokens, 2400);
+    CHECK(f.config.model.dropout == 0.1 && f.config.tokenizer.type == TOKENIZER_BPE);
+    finetune_close(&f);
+    config_free(&config);
+}
+
 /* ---- seeds */
 
 /* Equal seeds give equal bytes, whatever ran before them; different ones differ. */
@@ -409,6 +436,7 @@ const Test tests_finetune[] = {
     {"learns_a_word", test_learns_a_word, TEST_FLOAT},
     {"from_a_checkpoint", test_from_a_checkpoint, TEST_FLOAT},
     {"encoder_is_taken_over", test_encoder_is_taken_over, 0},
+    {"model_of_checkpoint", test_model_of_checkpoint, 0},
     {"seeds", test_seeds, TEST_FLOAT},
     {"mean_and_deviation", test_mean_and_deviation, 0},
     {"evaluations", test_evaluations, TEST_FLOAT},

@@ -189,17 +189,31 @@ static void test_nonfinite(void) {
     CHECK(!io_is_file(run_path("run/seed-1", "result.json")));
 }
 
-/* Predictions of one class, and a score that the most frequent class reaches too, are warned of. */
+/* Predictions of one class, and a score that the most frequent class reaches too, are warned of: once
+ * below its accuracy, once equal to it, as the predicted class is the more frequent one in one of
+ * two files. */
 static void test_collapse_is_warned_of(void) {
     task_write();
-    check_ok(run_finetune("run", RESUME_NEVER, OVERRIDES("optimizer.lr=30", "train.epochs=1")));
-    check_log("run/seed-1", "warning: all 96 predictions are ");
-    check_log("run/seed-1", "what always answering the most frequent class reaches");
-    Bytes bytes = run_file("run/seed-1", "result.json");
-    cJSON *result = cJSON_Parse((const char *)bytes.data);
-    CHECK(cJSON_IsTrue(cJSON_GetObjectItem(result, "collapsed")));
-    cJSON_Delete(result);
-    io_bytes_free(&bytes);
+    for (size_t run = 0; run < 2; run++) {
+        const char *name = run ? "water" : "sky", *folder = run ? "water/seed-1" : "sky/seed-1";
+        FILE *file = fopen(test_temp_path("dev.tsv"), "w");
+        REQUIRE(file);
+        fputs("text\tlabel\n", file);
+        for (size_t i = 0; i < 10; i++)
+            fprintf(file, "a dog sees the %s\t%s\n", i % 2 ? "moon" : "river",
+                    i < 7   ? name
+                    : i % 2 ? "sky"
+                            : "water");
+        REQUIRE(fclose(file) == 0);
+        check_ok(run_finetune(name, RESUME_NEVER, OVERRIDES("optimizer.lr=30", "train.epochs=1")));
+        check_log(folder, "warning: all 10 predictions are ");
+        check_log(folder, "what always answering the most frequent class reaches");
+        Bytes bytes = run_file(folder, "result.json");
+        cJSON *result = cJSON_Parse((const char *)bytes.data);
+        CHECK(cJSON_IsTrue(cJSON_GetObjectItem(result, "collapsed")));
+        cJSON_Delete(result);
+        io_bytes_free(&bytes);
+    }
 }
 
 /* What is counted at the start. */

@@ -36,11 +36,9 @@ typedef struct SeedRun {
 
 static bool save_best(SeedRun *r, Err *err) {
     const Finetune *f = r->f;
-    TrainState state = r->state;
-    state.elapsed_s = 0; /* equal runs write equal bytes */
     const CheckpointContent content = {.kind = "classifier",
                                        .config = &f->of_seed,
-                                       .state = &state,
+                                       .state = &r->state,
                                        .table = &f->trainer.table,
                                        .weights = f->trainer.blocks.weights.block,
                                        .tokenizer = tokenizer_bytes(f->tokenizer),
