@@ -24,7 +24,8 @@
  *   tokenizer_hash   16 hex digits: XXH3-64 of the tokenizer's bytes.  Hashes are text because JSON
  *                    numbers lose bits above 2^53
  *   state            object with the members of TrainState below; best_valid_loss is null before
- *                    the first evaluation, data_hash is 16 hex digits
+ *                    the first evaluation, data_hash is 16 hex digits; unfinished, an object of lr,
+ *                    grad_norm and length, is there only where it is set
  *   tensors          array of {name, dtype, shape, offset, bytes, xxh3}: offset counts from D, xxh3
  *                    is 16 hex digits of the tensor's bytes.  First the weights in the order of the
  *                    parameter table, then "adam_m.<name>" and (AdamW) "adam_v.<name>" in the same
@@ -47,6 +48,14 @@
 #include "params.h"
 #include "task_file.h"
 
+/* The evaluation after the last update was stopped: it and the metrics line are to be made yet, and
+ * these are the line's numbers that nothing else tells. */
+typedef struct UnfinishedStep {
+    bool is_set;
+    double lr, grad_norm;
+    uint64_t length;
+} UnfinishedStep;
+
 /* Where training stands; everything a resumed run needs besides weights and moments. Counts stay
  * below 2^53. */
 typedef struct TrainState {
@@ -62,6 +71,7 @@ typedef struct TrainState {
     uint64_t window_masked;     /* and their number */
     uint64_t data_hash;         /* of the manifest */
     uint64_t dataset_sequences; /* epoch length the cursor counts in */
+    UnfinishedStep unfinished;
 } TrainState;
 
 /* What a checkpoint is made from: borrowed pointers. */

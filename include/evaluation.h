@@ -22,9 +22,9 @@ typedef struct MlmScore {
  * their tokens hidden by masks that never change.  The result does not depend on the batch size
  * beyond rounding; sums are taken in text order.  acts and batch must have room for as many whole
  * sequences as acts->max_total says, at least one.  acts->mode must be ACTS_INFERENCE (no dropout);
- * plan->mask_rate is not read. */
-void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params,
+ * plan->mask_rate is not read.  Fails only by a stop signal, ERR_SIGNAL. */
+bool evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params,
                     const ModelConfig *config, const Dataset *dataset, const BatchPlan *plan,
-                    size_t sequences);
+                    size_t sequences, Err *err);
 
 #endif

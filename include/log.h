@@ -13,6 +13,9 @@ void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, prefixed "warning: ". */
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A plain line in the log file alone: what stderr is told by other means. */
+void log_file_only(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Also append every later line to `path` (a run directory's log.txt).  NULL closes it. */
 bool log_open(const char *path, Err *err);
 

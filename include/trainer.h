@@ -14,8 +14,9 @@ typedef enum ResumeMode {
 
 /* Runs `pretrain`: tokenizer and prepare where missing or stale, then training to the end of the
  * budget.  The text files of config must be known (config_resolve_data).  SIGTERM, SIGINT and
- * SIGUSR1 are handled while it trains, a second SIGINT ends at once. err->code: ERR_NONFINITE,
- * ERR_SIGNAL (saved, resumable), or as the fault asks. */
+ * SIGUSR1 end it at the next micro-batch, or block of text, and what had not become a whole step is
+ * dropped; a second SIGINT ends at once. err->code: ERR_NONFINITE, ERR_SIGNAL (saved, resumable, or
+ * nothing trained yet), or as the fault asks. */
 bool trainer_pretrain(const Config *config, ResumeMode resume, Err *err);
 
 #endif

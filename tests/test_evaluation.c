@@ -23,8 +23,8 @@ static MlmScore evaluate(const char *checkpoint_path, const char *run, const cha
     REQUIRE(checkpoint_open(&checkpoint, checkpoint_path, &err));
     REQUIRE(checkpoint_read(&checkpoint, &t.table, t.blocks.weights.block, NULL, NULL, &err));
     t.acts.mode = ACTS_INFERENCE;
-    evaluation_mlm(&score, &t.acts, &t.batch, &t.blocks.weights, &t.config.model, t.valid, &t.plan,
-                   sequences);
+    CHECK(evaluation_mlm(&score, &t.acts, &t.batch, &t.blocks.weights, &t.config.model, t.valid,
+                         &t.plan, sequences, &err));
     size_t all = dataset_sequences(t.valid), tokens = 0; /* of the evenly spread sequences */
     for (size_t i = 0; i < score.sequences; i++)
         tokens += dataset_length(t.valid, i * all / score.sequences);

@@ -45,7 +45,7 @@ static double loss_by_hand(const LoadedModel *model, const char *text_path, size
     REQUIRE(activations_create(&acts, m, 1, m->n, ACTS_INFERENCE, NULL));
     REQUIRE(batch_create(&batch, 1, m->n, NULL));
     const BatchPlan plan = {.n = m->n, .vocab = m->vocab};
-    evaluation_mlm(&out, &acts, &batch, &model->params, m, dataset, &plan, sequences);
+    CHECK(evaluation_mlm(&out, &acts, &batch, &model->params, m, dataset, &plan, sequences, NULL));
     batch_destroy(&batch);
     activations_destroy(&acts);
     dataset_close(dataset);

@@ -113,7 +113,19 @@ static void draw_bar(Progress *p, double now) {
     p->shown = now;
 }
 
-/* One line to both places; the lock is held. */
+/* The lock is held, here and in write_line. */
+static void write_to_file(bool warning, const char *text) {
+    if (!log_file) return;
+    char stamp[32];
+    time_t t = time(NULL);
+    struct tm local;
+    localtime_r(&t, &local);
+    strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
+    fprintf(log_file, "%s  %s%s\n", stamp, warning ? "warning: " : "", text);
+    fflush(log_file); /* a killed run must not lose its last lines */
+}
+
+/* One line to both places. */
 static void write_line(bool warning, const char *text) {
     if (!silent) {
         erase_bar();
@@ -122,15 +134,7 @@ static void write_line(bool warning, const char *text) {
         fprintf(stderr, "%s%s%s%s\n", colour, warning ? "warning: " : "", reset, text);
         if (current && on_terminal()) draw_bar(current, clock_now_s());
     }
-    if (log_file) {
-        char stamp[32];
-        time_t t = time(NULL);
-        struct tm local;
-        localtime_r(&t, &local);
-        strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", &local);
-        fprintf(log_file, "%s  %s%s\n", stamp, warning ? "warning: " : "", text);
-        fflush(log_file); /* a killed run must not lose its last lines */
-    }
+    write_to_file(warning, text);
 }
 
 static void log_args(bool warning, const char *format, va_list args) {
@@ -153,6 +157,17 @@ void log_warn(const char *format, ...) {
     va_start(args, format);
     log_args(true, format, args);
     va_end(args);
+}
+
+void log_file_only(const char *format, ...) {
+    char text[LINE_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&lock);
+    write_to_file(false, text);
+    pthread_mutex_unlock(&lock);
 }
 
 bool log_open(const char *path, Err *err) {

@@ -27,6 +27,7 @@ void stop_signal_restore(const StopSignal *saved) {
     sigaction(SIGTERM, &saved->old_term, NULL);
     sigaction(SIGINT, &saved->old_int, NULL);
     sigaction(SIGUSR1, &saved->old_usr1, NULL);
+    atomic_store(&caught, 0);
 }
 
 int stop_signal_caught(void) {

@@ -39,9 +39,8 @@ static bool score(TextScore *out, const LoadedModel *model, const Dataset *datas
     bool ok = activations_create(&acts, &config->model, sequences, sequences * config->model.n,
                                  ACTS_INFERENCE, err) &&
               batch_create(&batch, sequences, config->model.n, err);
-    if (ok)
-        evaluation_mlm(&out->mlm, &acts, &batch, &model->params, &config->model, dataset, &plan,
-                       options->sequences);
+    ok = ok && evaluation_mlm(&out->mlm, &acts, &batch, &model->params, &config->model, dataset,
+                              &plan, options->sequences, err);
     batch_destroy(&batch);
     activations_destroy(&acts);
     if (ok && out->mlm.masked == 0)

@@ -23,6 +23,14 @@ static bool add_config(cJSON *object, const Config *config) {
     return ok;
 }
 
+static bool add_unfinished(cJSON *object, const UnfinishedStep *step) {
+    if (!step->is_set) return true;
+    cJSON *u = cJSON_AddObjectToObject(object, "unfinished");
+    return u && json_add_number(u, "lr", step->lr, JSON_EXACT) &&
+           json_add_number(u, "grad_norm", step->grad_norm, JSON_EXACT) &&
+           json_add_count(u, "length", step->length);
+}
+
 static bool add_state(cJSON *object, const Config *config, const TrainState *state) {
     cJSON *s = cJSON_AddObjectToObject(object, "state");
     double elapsed = config->train.budget_unit == BUDGET_HOURS ? state->elapsed_s : 0;
@@ -35,7 +43,8 @@ static bool add_state(cJSON *object, const Config *config, const TrainState *sta
            json_add_number(s, "window_loss", state->window_loss, JSON_EXACT) &&
            json_add_count(s, "window_masked", state->window_masked) &&
            json_add_hash(s, "data_hash", state->data_hash) &&
-           json_add_count(s, "dataset_sequences", state->dataset_sequences);
+           json_add_count(s, "dataset_sequences", state->dataset_sequences) &&
+           add_unfinished(s, &state->unfinished);
 }
 
 static bool add_entry(cJSON *array, const CheckpointEntry *entry) {
@@ -132,12 +141,23 @@ static bool get_hash(uint64_t *out, const cJSON *object, const char *name, Err *
     return err_set(err, ERR_FAILED, "header: \"%s\" is not 16 hexadecimal digits", name);
 }
 
+static bool parse_unfinished(UnfinishedStep *out, const cJSON *step, Err *err) {
+    static const char *const names[] = {"lr", "grad_norm", "length", NULL};
+    out->is_set = true;
+    return has_members(step, "unfinished", names, err) && get_real(&out->lr, step, "lr", err) &&
+           get_real(&out->grad_norm, step, "grad_norm", err) &&
+           get_count(&out->length, step, "length", err);
+}
+
 static bool parse_state(TrainState *out, const cJSON *state, Err *err) {
-    static const char *const names[] = {
+    const cJSON *unfinished = cJSON_GetObjectItemCaseSensitive(state, "unfinished");
+    const char *const names[] = {
         "step",      "sample",      "tokens",        "elapsed_s", "best_valid_loss",
         "best_step", "window_loss", "window_masked", "data_hash", "dataset_sequences",
-        NULL};
-    if (!has_members(state, "state", names, err)) return false;
+        unfinished ? "unfinished" : NULL, NULL};
+    if (!has_members(state, "state", names, err) ||
+        (unfinished && !parse_unfinished(&out->unfinished, unfinished, err)))
+        return false;
     out->best_valid_loss = INFINITY;
     if (!cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(state, "best_valid_loss")) &&
         !get_real(&out->best_valid_loss, state, "best_valid_loss", err)) {

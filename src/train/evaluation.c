@@ -5,10 +5,11 @@
 
 #include "encoder.h"
 #include "mlm_head.h"
+#include "stop_signal.h"
 
-void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params,
+bool evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params *params,
                     const ModelConfig *config, const Dataset *dataset, const BatchPlan *plan,
-                    size_t sequences) {
+                    size_t sequences, Err *err) {
     BatchPlan fixed = *plan;
     fixed.mask_rate = EVALUATION_MASK_RATE;
     size_t all = dataset_sequences(dataset);
@@ -21,6 +22,7 @@ void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params
     double sum = 0;
     for (size_t done = 0; done < sequences; done += fit) {
         size_t count = sequences - done < fit ? sequences - done : fit;
+        if (!stop_signal_check(err)) return false;
         batch_fill_eval(batch, dataset, &fixed, done, count, sequences);
         out->tokens += batch->total;
         out->masked += batch->masked;
@@ -30,4 +32,5 @@ void evaluation_mlm(MlmScore *out, Activations *acts, Batch *batch, const Params
     }
     out->loss = out->masked ? sum / (double)out->masked : 0;
     out->perplexity = exp(out->loss);
+    return true;
 }

@@ -22,7 +22,7 @@ double trainer_gradients(Trainer *t, uint64_t first, size_t count, size_t masked
     const ModelConfig *model = &t->config.model;
     double loss_sum = 0;
     vec_zero(t->blocks.grads.block, t->table.block_reals);
-    for (size_t done = 0; done < count; done += t->micro_batch) {
+    for (size_t done = 0; done < count && !stop_signal_caught(); done += t->micro_batch) {
         size_t size = count - done < t->micro_batch ? count - done : t->micro_batch;
         if (batch_fill_train(&t->batch, t->train, &t->plan, first + done, size) == 0)
             continue; /* nothing to predict */
@@ -45,6 +45,7 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
 
     if (s.masked > 0) { /* else there is nothing to learn from: the step counts, the weights stay */
         double loss_sum = trainer_gradients(t, state->sample, s.sequences, s.masked);
+        if (!stop_signal_check(err)) return false; /* weights and state are those of the last step */
         s.loss = loss_sum / (double)s.masked;
         if (!train_blocks_update(&t->blocks, &s.grad_norm, optimizer, s.loss, s.lr, state->step + 1,
                                  err))
@@ -64,9 +65,10 @@ static bool evaluate(Trainer *t, Metrics *line, Err *err) {
     MlmScore score;
     t->acts.mode =
         ACTS_INFERENCE; /* no dropout; the training layout has every buffer an inference needs */
-    evaluation_mlm(&score, &t->acts, &t->batch, &t->blocks.weights, &t->config.model, t->valid,
-                   &t->plan, t->config.train.eval_sequences);
+    bool ok = evaluation_mlm(&score, &t->acts, &t->batch, &t->blocks.weights, &t->config.model,
+                             t->valid, &t->plan, t->config.train.eval_sequences, err);
     t->acts.mode = ACTS_TRAINING;
+    if (!ok) return false;
     double entropy = t->manifest.valid.unigram_entropy;
     line->evaluated = true;
     line->valid_loss = score.loss;
@@ -111,7 +113,8 @@ static void log_line(Trainer *t, const Metrics *line, bool at_once) {
              line->step, line->epoch, line->loss, line->lr, line->grad_norm, line->tokens_per_s);
 }
 
-/* Metrics, evaluation and checkpoints of the step just made. *saved: last.ckpt holds it. */
+/* Metrics, evaluation and checkpoints of the step just made. *saved: last.ckpt holds it.  Where a
+ * signal stops the evaluation, the state says that this is to be done yet. */
 static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
     const TrainConfig *train = &t->config.train;
     uint64_t step = t->state.step;
@@ -121,11 +124,15 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
     if (ends || evaluates || training_is_due(step, train->log_every)) {
         Metrics line = metrics_line(t, s);
         log_line(t, &line, ends || evaluates);
+        if (evaluates && !evaluate(t, &line, err)) {
+            bool stopped = err->code == ERR_SIGNAL;
+            t->state.unfinished = (UnfinishedStep){stopped, s->lr, s->grad_norm, s->length};
+            return false;
+        }
         t->state.window_loss = 0;
         t->state.window_masked = 0;
         t->window_s = 0;
         t->window_tokens = 0;
-        if (evaluates && !evaluate(t, &line, err)) return false;
         if (!run_log_write(&t->log, &line, err)) return false;
         /* before it is saved: a budget in hours would give a resumed run the evaluation's time
          * again */
@@ -137,11 +144,17 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
     return trainer_save_last(t, err) && (!keeps || trainer_keep_step(t, err));
 }
 
-static bool fail_signal(const Trainer *t, int number, Err *err) {
-    return err_set(err, ERR_SIGNAL,
-                   "stopped by %s after step %" PRIu64
-                   "; saved in %s/last.ckpt, continue with --resume",
-                   stop_signal_name(number), t->state.step, t->config.run_dir);
+/* Saves the last complete step, and says so behind "stopped by SIGTERM". */
+static void end_stopped(Trainer *t, bool saved, Err *err) {
+    Err fault;
+    if (t->state.step == 0)
+        training_explain_early_stop(t->config.run_dir, err);
+    else if (!saved && !trainer_save_last(t, &fault))
+        *err = fault;
+    else
+        err_set(err, ERR_SIGNAL,
+                "%s after step %" PRIu64 "; saved in %s/last.ckpt, continue with --resume",
+                err->msg, t->state.step, t->config.run_dir);
 }
 
 /* Behind the message of a loss that is not finite: what its user can still do.  last.ckpt may hold
@@ -176,18 +189,24 @@ static void show_progress(const Trainer *t, Progress *progress, double share_bef
     progress_update(progress, budget_consumed(&t->budget, &t->state) - share_before, detail);
 }
 
+/* What a signal stopped after the last update of a run that goes on. */
+static bool finish_earlier(Trainer *t, bool *saved, Err *err) {
+    const UnfinishedStep u = t->state.unfinished;
+    const StepStats s = {.lr = u.lr, .grad_norm = u.grad_norm, .length = (size_t)u.length};
+    t->state.unfinished = (UnfinishedStep){0};
+    return !u.is_set || finish_step(t, &s, saved, err);
+}
+
 static bool run_steps(Trainer *t, Err *err) {
     double share_before = budget_consumed(&t->budget, &t->state);
     Progress *progress = progress_start("training", 1 - share_before);
-    StopSignal signals;
-    stop_signal_install(&signals);
-    bool ok = true;
+    bool saved = false;
     t->started_s = clock_now_s() - t->state.elapsed_s;
+    bool ok = finish_earlier(t, &saved, err);
     while (ok && !budget_spent(&t->budget, &t->state)) {
         StepStats s;
-        bool saved = false;
         double begin = clock_now_s();
-        ok = trainer_step(t, &s, err);
+        ok = stop_signal_check(err) && trainer_step(t, &s, err);
         if (!ok) break;
         double end = clock_now_s();
         t->window_s += end - begin;
@@ -195,14 +214,10 @@ static bool run_steps(Trainer *t, Err *err) {
         t->state.elapsed_s = end - t->started_s;
         show_progress(t, progress, share_before, &s, end - begin);
         ok = finish_step(t, &s, &saved, err);
-        int number = stop_signal_caught();
-        if (ok && number && !budget_spent(&t->budget, &t->state)) {
-            ok = (saved || trainer_save_last(t, err)) && fail_signal(t, number, err);
-        }
     }
-    stop_signal_restore(&signals);
     progress_finish(progress);
-    if (!ok && err && err->code == ERR_NONFINITE) add_advice(t, err);
+    if (!ok && err->code == ERR_SIGNAL) end_stopped(t, saved, err);
+    if (!ok && err->code == ERR_NONFINITE) add_advice(t, err);
     return ok;
 }
 
@@ -227,10 +242,20 @@ static void log_summary(const Trainer *t) {
 
 bool trainer_pretrain(const Config *config, ResumeMode resume, Err *err) {
     Trainer trainer;
-    if (!config_check_no_task(config, err) || !trainer_create(&trainer, config, resume, err))
-        return false;
-    bool ok = run_steps(&trainer, err);
-    if (ok) log_summary(&trainer);
-    trainer_destroy(&trainer);
+    StopSignal signals;
+    Err ignored = {0};
+    if (!err) err = &ignored;
+    if (!config_check_no_task(config, err)) return false;
+    stop_signal_install(&signals);
+    bool ok = trainer_create(&trainer, config, resume, err);
+    if (ok) {
+        ok = run_steps(&trainer, err);
+        if (ok)
+            log_summary(&trainer);
+        else
+            log_file_only("%s", err->msg);
+        trainer_destroy(&trainer);
+    }
+    stop_signal_restore(&signals);
     return ok;
 }

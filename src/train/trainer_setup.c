@@ -246,7 +246,11 @@ bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *
          training_write_config(&out->config, out->config.run_dir, err) && open_metrics(out, err);
     if (ok) training_log_config(&out->config);
     checkpoint_close(&from);
-    if (!ok) trainer_destroy(out);
+    if (!ok) {
+        if (err && err->code == ERR_SIGNAL) training_explain_early_stop(config->run_dir, err);
+        if (err) log_file_only("%s", err->msg);
+        trainer_destroy(out);
+    }
     return ok;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "checkpoint.h"
 #include "io.h"
 #include "log.h"
 #include "threads.h"
@@ -63,6 +64,12 @@ void training_log_model(const ModelConfig *m, const ParamTable *table) {
              table->parameters, table->trainable, m->layers, m->width, m->heads, m->ffn, m->n,
              m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
              table->projections);
+}
+
+void training_explain_early_stop(const char *run_dir, Err *err) {
+    err_set(err, ERR_SIGNAL, "%s before the first step: %s", err->msg,
+            checkpoint_any(run_dir) ? "continue with --resume"
+                                    : "nothing trained yet; start again");
 }
 
 bool training_start_threads(const TrainConfig *train, Err *err) {
