@@ -124,6 +124,7 @@ static void test_refused_rows(void) {
     REQUIRE(embedder_create(&embedder, &model, POOLING_CLS, 0, NULL));
     CHECK(!embedder_run(vectors, &embedder, &rows, &err));
     CHECK_STR_CONTAINS(err.msg, "not finite");
+    CHECK_INT(err.code, ERR_NONFINITE);
     embedder_destroy(&embedder);
     loaded_model_close(&model);
 }

@@ -262,6 +262,7 @@ static void test_refused_models(void) {
     REQUIRE(predictor_create(&predictor, &model, 0, &err));
     CHECK(!predictor_run(p, &predictor, &rows, &err));
     CHECK_STR_CONTAINS(err.msg, "rows:1: the model gives no finite");
+    CHECK_INT(err.code, ERR_NONFINITE);
     predictor_destroy(&predictor);
     class_fixture_rows_free(&rows);
     loaded_model_close(&model);

@@ -175,6 +175,7 @@ static void limit_memory(size_t more) {
 
 /* A file larger than memory is cut where the kept lines end, and they are not written again. */
 static void test_large_file_is_cut(void) {
+    log_quiet(true);
     write_lines(1, 9);
     char *whole = content(), *path = strdup(test_temp_path("metrics.jsonl"));
     REQUIRE(truncate(path, 256 << 20) == 0); /* a hole of zeros, no newline */
@@ -201,6 +202,7 @@ static void test_large_file_is_cut(void) {
 
 /* Good lines behind a damaged one, and behind one longer than any buffer, are kept. */
 static void test_damage_in_the_middle(void) {
+    log_quiet(true);
     write_lines(1, 3);
     char *first = content();
     append("{\"step\":");

@@ -62,7 +62,7 @@ static bool pool(float *out, const Embedder *e, size_t b, const TaskRow *row, Er
     }
     for (size_t c = 0; c < C; c++)
         if (!isfinite(out[c]))
-            return err_set(err, ERR_FAILED,
+            return err_set(err, ERR_NONFINITE,
                            "%s:%zu: the model gives values that are not finite; the training "
                            "behind %s has diverged, use another checkpoint",
                            row->place, row->line, e->model->checkpoint.path);

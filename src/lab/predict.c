@@ -36,7 +36,7 @@ static bool check_finite(const real *log_probs, const TaskFile *rows, size_t cla
         const TaskRow *row = &rows->rows[i / classes];
         /* minus infinity is a probability of 0 */
         if (isnan(log_probs[i]) || log_probs[i] > 0.5)
-            return err_set(err, ERR_FAILED,
+            return err_set(err, ERR_NONFINITE,
                            "%s:%zu: the model gives no finite probabilities; the training behind "
                            "%s has diverged, use another checkpoint",
                            row->place, row->line, checkpoint);
