@@ -10,8 +10,8 @@
 #include "params.h"
 
 /* acts->hidden (total,C) = encoder(ids).  batch->total <= acts->max_total, every sequence of 1 to
- * config->n tokens (assert: callers check input first).  Dropout acts in ACTS_TRAINING mode only, by
- * batch->seq_key. */
+ * config->n tokens (assert: callers check input first).  Dropout acts in ACTS_TRAINING mode only,
+ * by batch->seq_key. */
 void encoder_forward(Activations *acts, const Params *params, const ModelConfig *config,
                      const Batch *batch);
 

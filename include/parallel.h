@@ -1,5 +1,5 @@
-/* How the kernels and the optimizer split work over OpenMP threads; without OpenMP everything is one
- * thread. */
+/* How the kernels and the optimizer split work over OpenMP threads; without OpenMP everything is
+ * one thread. */
 #ifndef PARALLEL_H
 #define PARALLEL_H
 

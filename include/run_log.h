@@ -34,7 +34,8 @@ typedef struct Metrics {
 
 /* Opens run_dir/metrics.jsonl for appending and first drops every line beyond `step` and
  * whatever is not a complete line: what a killed run wrote after the checkpoint that is now
- * continued.  Whatever the file's size, it is read line by line.  step 0 begins an empty file.  *elapsed_s: of the last line kept, or 0. */
+ * continued.  Whatever the file's size, it is read line by line.  step 0 begins an empty file.
+ * *elapsed_s: of the last line kept, or 0. */
 bool run_log_open(RunLog *out, double *elapsed_s, const char *run_dir, uint64_t step, Err *err);
 
 /* Appends one line with one write. */

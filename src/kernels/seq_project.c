@@ -13,7 +13,7 @@ static size_t column_parts(size_t units, size_t cols) {
     return parts;
 }
 
-/* What one thread does at a time: sequence b, group g of the heads, `count` columns from `first`. */
+/* What one thread does at a time: sequence b, group g of heads, `count` columns from `first`. */
 typedef struct Unit {
     size_t b, g, first, count;
 } Unit;
