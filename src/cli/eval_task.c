@@ -15,7 +15,8 @@ static bool choose_files(PathList *out, const Args *args, const Config *config, 
         if (config->data.valid_globs.count == 0)
             return err_set(err, ERR_CONFIG,
                            "no file given, and the checkpoint's config names none in data.valid");
-        return config_expand_globs(out, &config->data.valid_globs, "data.valid", err);
+        return config_expand_task_globs(out, &config->data.valid_globs, "data.valid",
+                                        config->finetune.task, err);
     }
     out->items = calloc(args->count, sizeof *out->items);
     for (size_t i = 1; out->items && i < args->count; i++) {
