@@ -7,6 +7,7 @@
 #include "classifier_head.h"
 #include "cross_entropy.h"
 #include "encoder.h"
+#include "stop_signal.h"
 
 bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const Params *params,
                         const ModelConfig *config, const TaskData *data, Err *err) {
@@ -21,7 +22,8 @@ bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const 
      * here nothing is dropped, and it is class_tanh itself, as in buffers made for inference. */
     real *class_h = acts->class_h;
     acts->class_h = acts->class_tanh;
-    for (size_t done = 0, count; done < data->count; done += count) {
+    bool ok = true;
+    for (size_t done = 0, count; done < data->count && ok; done += count) {
         count = task_batch_fit(data, rows + done, data->count - done, acts->max_B, acts->max_total);
         task_batch_fill(batch, data, rows + done, count, 0, 0);
         encoder_forward(acts, params, config, batch);
@@ -30,10 +32,11 @@ bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const 
         for (size_t b = 0; b < count; b++)
             memcpy(log_probs + rows[done + b] * classes, acts->class_logits + b * classes,
                    classes * sizeof *log_probs);
+        ok = stop_signal_check(err);
     }
     acts->class_h = class_h;
     free(rows);
-    return true;
+    return ok;
 }
 
 int32_t class_eval_best(const real *log_probs, size_t classes) {

@@ -8,6 +8,7 @@
 #include "encoder.h"
 #include "log.h"
 #include "optimizer.h"
+#include "stop_signal.h"
 #include "system_memory.h"
 
 static const double MIB = 1 << 20;
@@ -68,7 +69,7 @@ double class_trainer_gradients(ClassTrainer *t, size_t *rows, const TaskData *da
     double loss_sum = 0;
     vec_zero(t->blocks.grads.block, t->table.block_reals);
     task_rows_sort(rows, count, data);
-    for (size_t done = 0, size; done < count; done += size) {
+    for (size_t done = 0, size; done < count && !stop_signal_caught(); done += size) {
         size = task_batch_fit(data, rows + done, count - done, t->acts.max_B, t->micro_tokens);
         task_batch_fill(&t->batch, data, rows + done, size, t->config->train.seed, update);
         encoder_forward(&t->acts, &t->blocks.weights, model, &t->batch);
@@ -84,6 +85,7 @@ bool class_trainer_step(ClassTrainer *t, ClassStep *out, size_t *rows, const Tas
     *out = (ClassStep){0};
     for (size_t i = 0; i < count; i++) out->tokens += task_data_length(data, rows[i]);
     out->loss = class_trainer_gradients(t, rows, data, count, update) / (double)count;
+    if (!stop_signal_check(err)) return false; /* the weights stay as they were */
     return train_blocks_update(&t->blocks, &out->grad_norm, &t->config->optimizer, out->loss, lr,
                                update, err);
 }

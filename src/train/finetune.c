@@ -83,14 +83,11 @@ static bool run_seeds(FinetuneResult *out, Finetune *f, ResumeMode resume, Err *
     size_t count = f->config.finetune.seeds;
     out->seeds = calloc(count, sizeof *out->seeds);
     if (!out->seeds) return err_set(err, ERR_FAILED, "no memory for %zu seeds", count);
-    StopSignal signals;
     bool ok = true;
-    stop_signal_install(&signals);
     for (size_t i = 0; ok && i < count; i++) {
         out->count = i + 1;
         ok = run_seed(&out->seeds[i], f, resume, f->config.train.seed + i, err);
     }
-    stop_signal_restore(&signals);
     return ok;
 }
 
@@ -136,13 +133,19 @@ static bool run_all(FinetuneResult *out, Finetune *f, ResumeMode resume, Err *er
 
 bool finetune_run(FinetuneResult *out, const Config *config, ResumeMode resume, Err *err) {
     Finetune f = {0};
+    StopSignal signals;
+    Err ignored = {0};
     int lock = -1;
+    if (!err) err = &ignored;
     *out = (FinetuneResult){0};
+    stop_signal_install(&signals);
     bool ok = config_check_task(config, err) && open_run_dir(&lock, config->run_dir, resume, err) &&
               finetune_open(&f, config, err) && run_all(out, &f, resume, err);
+    if (!ok) log_file_only("%s", err->msg);
     finetune_close(&f);
     log_open(NULL, NULL);
     if (lock >= 0) close(lock);
+    stop_signal_restore(&signals);
     if (!ok) finetune_result_free(out);
     return ok;
 }

@@ -170,11 +170,12 @@ static bool train_step(SeedRun *r, ClassStep *s, size_t *count, double *lr, Err 
     return true;
 }
 
-static bool fail_signal(const SeedRun *r, int number, Err *err) {
-    return err_set(err, ERR_SIGNAL,
-                   "stopped by %s after step %" PRIu64
-                   "; --resume begins this seed again and keeps those before it, in %s",
-                   stop_signal_name(number), r->state.step, r->f->config.run_dir);
+/* Behind "stopped by SIGTERM". */
+static void explain_stop(const SeedRun *r, Err *err) {
+    err_set(err, ERR_SIGNAL,
+            "%s after step %" PRIu64
+            "; --resume begins this seed again and keeps those before it, in %s",
+            err->msg, r->state.step, r->f->config.run_dir);
 }
 
 static void show_progress(const SeedRun *r, Progress *progress, const ClassStep *s, double lr,
@@ -197,17 +198,16 @@ static bool run_steps(SeedRun *r, Err *err) {
         ClassStep s;
         size_t count;
         double lr, begin = clock_now_s();
-        ok = train_step(r, &s, &count, &lr, err);
+        ok = stop_signal_check(err) && train_step(r, &s, &count, &lr, err);
         if (!ok) break;
         double seconds = clock_now_s() - begin;
         r->window_s += seconds;
         r->state.elapsed_s += seconds;
         show_progress(r, progress, &s, lr, seconds);
         ok = finish_step(r, &s, count, lr, err);
-        int number = stop_signal_caught();
-        if (ok && number && !is_over(r)) ok = fail_signal(r, number, err);
     }
     progress_finish(progress);
+    if (!ok && err && err->code == ERR_SIGNAL) explain_stop(r, err);
     return ok;
 }
 

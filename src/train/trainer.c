@@ -45,7 +45,7 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
 
     if (s.masked > 0) { /* else there is nothing to learn from: the step counts, the weights stay */
         double loss_sum = trainer_gradients(t, state->sample, s.sequences, s.masked);
-        if (!stop_signal_check(err)) return false; /* weights and state are those of the last step */
+        if (!stop_signal_check(err)) return false; /* weights and state stay the last step's */
         s.loss = loss_sum / (double)s.masked;
         if (!train_blocks_update(&t->blocks, &s.grad_norm, optimizer, s.loss, s.lr, state->step + 1,
                                  err))
