@@ -10,6 +10,7 @@
 #   expect_file PATH       a file is there and not empty
 #   expect DESCRIPTION COMMAND...   the command succeeds
 #   skip REASON            the case counts neither way
+# A word that is no command, as a misspelt expectation is, fails the case too; so does, the script, what is no bash or begins no case.
 set -u
 
 linformer=$(realpath "$1")
@@ -20,9 +21,11 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/linformer-cli-XXXXXX")
 results=$work/results
 : >"$results"
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-script='' case_name='' case_failed='' case_skipped='' case_start='' status=''
+script='' begun='' case_name='' case_failed='' case_skipped='' case_start='' status=''
 
 finish_case() {
+    if [ -s "$work/unknown" ]; then fail "no such command: $(paste -sd' ' "$work/unknown")"; fi
+    rm -f "$work/unknown"
     if [ -n "$case_name" ]; then count_case; fi
     cd "$work" || exit 1
     [ -d case ] || return 0
@@ -51,6 +54,7 @@ chosen() {
 # Returns 1 for a case that is filtered out: `begin name && { ...; }`, or without && where it costs nothing.
 begin() {
     finish_case
+    begun=1
     case_failed='' case_skipped='' case_start=$(date +%s%N)
     mkdir "$work/case" && cd "$work/case" || exit 1 # also where the case is filtered out and its commands run all the same
     chosen "$script/$1" || return 1
@@ -77,6 +81,12 @@ run() {
     if [ "$status" -gt 128 ]; then fail "ended by signal $((status - 128)): linformer $*"; fi
 }
 
+# bash calls it in a process of its own, so it can but leave a note
+command_not_found_handle() {
+    echo "$1" >>"$work/unknown"
+    return 127
+}
+
 expect() {
     [ -n "$case_name" ] || return 0
     local what=$1
@@ -95,9 +105,11 @@ for path in "$root"/tests/cli/test_*.sh; do
     script=$(basename "$path" .sh)
     script=${script#test_}
     (
+        bash -n "$path" || exit 1
         # shellcheck source=/dev/null
         . "$path"
         finish_case
+        [ -n "$begun" ] || { echo "$path begins no case"; exit 1; }
     ) || {
         echo "FAIL $script: the script ended with status $?"
         echo FAIL >>"$results"

@@ -113,7 +113,7 @@ expect_status 2
 expect_err "did you mean bench kernels"
 run bench nonsense
 expect_status 2
-expect_err "wanted \`bench kernels\` or \`bench step CONFIG\`"
+expect_err "wanted \`bench kernels\`, \`bench step CONFIG\` or"
 run bench step
 expect_status 2
 expect_err "bench step needs a CONFIG"
