@@ -86,6 +86,38 @@ static void test_long_lines(void) {
     free(bytes);
 }
 
+/* Much text makes a block of fewer rows, and a line without an end is refused before it is read. */
+static void test_bounded_memory(void) {
+    enum { LONGEST = 1 << 20, LINES = 40 };
+    FILE *stream = tmpfile();
+    char *line = malloc(LONGEST + 2);
+    REQUIRE(stream && line);
+    memset(line, 'a', LONGEST + 1);
+    for (size_t i = 0; i < LINES; i++) {
+        line[LONGEST] = '\n';
+        REQUIRE(fwrite(line, 1, LONGEST + 1, stream) == LONGEST + 1);
+    }
+    line[LONGEST] = 'a';
+    REQUIRE(fwrite(line, 1, LONGEST + 1, stream) == LONGEST + 1);
+    rewind(stream);
+    TextSource *source;
+    TaskFile rows;
+    Err err = {0};
+    REQUIRE(text_source_open_lines(&source, stream, "stdin", false, NULL));
+    for (size_t line_count = 0; line_count < LINES; line_count += rows.count) {
+        size_t most = LINES - line_count;
+        REQUIRE(text_source_next(&rows, source, most, &err));
+        CHECK_INT(rows.count, most < 16 ? most : 16);
+        CHECK_INT(rows.rows[0].size[0], LONGEST);
+        CHECK_INT(rows.rows[0].line, line_count + 1);
+    }
+    CHECK(!text_source_next(&rows, source, 1, &err));
+    CHECK_STR_CONTAINS(err.msg, "stdin:41: more than 1048576 bytes in a line");
+    text_source_close(source);
+    fclose(stream);
+    free(line);
+}
+
 static void test_strings_and_pairs(void) {
     static const char *const strings[] = {"a b\tc", "d\te f", "g\th"};
     TextSource *source;
@@ -180,6 +212,7 @@ static void test_file(void) {
 const Test tests_text_source[] = {
     {"lines", test_lines, TEST_FLOAT},
     {"long_lines", test_long_lines, TEST_FLOAT},
+    {"bounded_memory", test_bounded_memory, TEST_FLOAT},
     {"strings_and_pairs", test_strings_and_pairs, TEST_FLOAT},
     {"refused", test_refused, TEST_FLOAT},
     {"refused_pairs", test_refused_pairs, TEST_FLOAT},

@@ -8,6 +8,10 @@
 
 #include "utf8.h"
 
+/* Longer lines are no texts: a missing line break, or no text at all.  The tokenizer takes some 80
+ * bytes for each of theirs. */
+enum { LINE_MOST = 1 << 20, BLOCK_BYTES = 1 << 24 };
+
 struct TextSource {
     const char *name; /* of the stream, or of a string, in messages */
     bool pairs;
@@ -17,8 +21,6 @@ struct TextSource {
     size_t string_count;
 
     FILE *stream;
-    char *line; /* getline's */
-    size_t line_capacity;
     char *text; /* of the block's lines, one behind the other */
     size_t text_size, text_capacity;
     size_t *ends; /* of the lines in it */
@@ -78,7 +80,6 @@ void text_source_close(TextSource *source) {
     else
         free(source->file.rows);
     config_paths_free(&source->paths);
-    free(source->line);
     free(source->text);
     free(source->ends);
     free(source);
@@ -109,6 +110,14 @@ static bool check_text(const TextSource *s, const char *what, const char *text, 
     return true;
 }
 
+/* Room for more than *capacity elements; NULL where there is no memory. */
+static void *grow(void *data, size_t *capacity, size_t element) {
+    size_t wanted = 2 * *capacity + 256;
+    void *grown = realloc(data, wanted * element);
+    if (grown) *capacity = wanted;
+    return grown;
+}
+
 static bool add_row(TextSource *s, const char *text, size_t size, Err *err) {
     TaskFile *file = &s->file;
     TaskRow row = {.text = {text},
@@ -132,54 +141,67 @@ static bool add_row(TextSource *s, const char *text, size_t size, Err *err) {
         (s->pairs && !check_text(s, "the second text", row.text[1], row.size[1], err)))
         return false;
     if (file->count == s->row_capacity) {
-        size_t capacity = 2 * s->row_capacity + 16;
-        TaskRow *grown = realloc(file->rows, capacity * sizeof *grown);
+        TaskRow *grown = grow(file->rows, &s->row_capacity, sizeof *grown);
         if (!grown) return fail_memory(s, err);
         file->rows = grown;
-        s->row_capacity = capacity;
     }
     file->rows[file->count++] = row;
     return true;
 }
 
-/* Adds a line to the block's text. */
-static bool keep_line(TextSource *s, size_t index, const char *line, size_t size, Err *err) {
-    if (s->text_size + size >= s->text_capacity) {
-        size_t capacity = 2 * (s->text_size + size) + 256;
-        char *grown = realloc(s->text, capacity);
+static bool put_byte(TextSource *s, char byte, Err *err) {
+    if (s->text_size == s->text_capacity) {
+        char *grown = grow(s->text, &s->text_capacity, 1);
         if (!grown) return fail_memory(s, err);
         s->text = grown;
-        s->text_capacity = capacity;
     }
-    if (index >= s->end_capacity) {
-        size_t capacity = 2 * index + 16;
-        size_t *grown = realloc(s->ends, capacity * sizeof *grown);
+    s->text[s->text_size++] = byte;
+    return true;
+}
+
+static bool put_end(TextSource *s, size_t index, Err *err) {
+    if (index == s->end_capacity) {
+        size_t *grown = grow(s->ends, &s->end_capacity, sizeof *s->ends);
         if (!grown) return fail_memory(s, err);
         s->ends = grown;
-        s->end_capacity = capacity;
     }
-    memcpy(s->text + s->text_size, line, size);
-    s->text_size += size;
     s->ends[index] = s->text_size;
     return true;
 }
 
-/* Reads a line; *end where there is none. */
+/* Appends the bytes of a line, without its end, to the block's text; *end where there is none. */
+static bool read_bytes(bool *end, TextSource *s, size_t number, Err *err) {
+    size_t start = s->text_size;
+    int c;
+    while ((c = getc_unlocked(s->stream)) != EOF && c != '\n') {
+        if (s->text_size - start == LINE_MOST)
+            return err_set(err, ERR_FAILED,
+                           "%s:%zu: more than %d bytes in a line; wanted a text in each: is a line "
+                           "break missing?",
+                           s->name, number, LINE_MOST);
+        if (!put_byte(s, (char)c, err)) return false;
+    }
+    *end = c == EOF && s->text_size == start;
+    if (c == EOF && ferror(s->stream))
+        return err_set(err, ERR_FAILED, "%s:%zu: cannot be read: %s", s->name, number,
+                       strerror(errno));
+    return true;
+}
+
+/* Line `index` of the block. */
 static bool read_line(bool *end, TextSource *s, size_t index, Err *err) {
-    errno = 0;
-    ssize_t length = getline(&s->line, &s->line_capacity, s->stream);
-    *end = length < 0;
-    if (*end && (ferror(s->stream) || errno == ENOMEM))
-        return err_set(err, ERR_FAILED, "%s:%zu: cannot be read: %s", s->name,
-                       s->number + index + 1, strerror(errno));
+    size_t start = s->text_size, number = s->number + index + 1;
+    if (!read_bytes(end, s, number, err)) return false;
     if (*end) return true;
-    const char *line = s->line;
-    size_t size = (size_t)length;
-    if (size > 0 && line[size - 1] == '\n') size--;
+    char *line = s->text + start;
+    size_t size = s->text_size - start;
     if (size > 0 && line[size - 1] == '\r') size--;
-    bool first = s->number + index == 0;
-    if (first && size >= 3 && !memcmp(line, "\xEF\xBB\xBF", 3)) line += 3, size -= 3;
-    return keep_line(s, index, line, size, err);
+    if (number == 1 && size >= 3 && !memcmp(line, "\xEF\xBB\xBF", 3)) {
+        size -= 3;
+        memmove(line, line + 3, size);
+    }
+    s->text_size = start + size;
+    return put_end(s, index, err);
 }
 
 /* All lines before the first row: the text of a block moves while it grows. */
@@ -187,7 +209,7 @@ static bool read_block(TextSource *s, size_t most, Err *err) {
     size_t lines = 0;
     bool end = false;
     s->text_size = 0;
-    while (lines < most && !end) {
+    while (lines < most && s->text_size < BLOCK_BYTES && !end) {
         if (!read_line(&end, s, lines, err)) return false;
         lines += !end;
     }
