@@ -119,19 +119,26 @@ typedef struct CheckpointConfig {
     size_t keep;  /* newest step-*.ckpt files kept; 0: all */
 } CheckpointConfig;
 
-typedef enum TaskKind { TASK_NONE, TASK_SST2, TASK_QNLI, TASK_QQP, TASK_IMDB, TASK_CUSTOM } TaskKind;
+typedef enum TaskKind {
+    TASK_NONE, /* the configuration is not of a fine-tuning */
+    TASK_SST2,
+    TASK_QNLI,
+    TASK_QQP,
+    TASK_IMDB,
+    TASK_CUSTOM
+} TaskKind;
 typedef enum Truncate { TRUNCATE_HEAD, TRUNCATE_TAIL, TRUNCATE_BOTH } Truncate;
 typedef enum LetterCase { CASE_KEEP, CASE_LOWER } LetterCase;
 typedef enum ClassMetric { METRIC_ACCURACY, METRIC_F1, METRIC_MCC } ClassMetric;
 
 typedef struct FinetuneConfig {
-    TaskKind task;     /* TASK_NONE: the configuration is not of a fine-tuning */
-    char *init;        /* pretrained checkpoint, from the working folder; "none": from scratch */
-    size_t seeds;      /* runs, with seeds train.seed, train.seed + 1, ... */
-    size_t patience;   /* evaluations without a better metric before a run ends; 0: never */
-    double holdout;    /* share of the training rows held out where data.valid is empty */
+    TaskKind task;
+    char *init;         /* pretrained checkpoint, from the working folder; "none": from scratch */
+    size_t seeds;       /* runs, with seeds train.seed, train.seed + 1, ... */
+    size_t patience;    /* evaluations without a better metric before a run ends; 0: never */
+    double holdout;     /* share of the training rows held out where data.valid is empty */
     ClassMetric metric; /* chooses best.ckpt */
-    Truncate truncate; /* what an over-long single text keeps */
+    Truncate truncate;  /* what an over-long single text keeps */
     LetterCase letters; /* `case` */
     char *text, *text_pair, *label; /* columns of task custom; text_pair NULL: one text */
 } FinetuneConfig;

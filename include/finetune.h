@@ -3,8 +3,8 @@
  *
  * The run folder holds config.yaml, log.txt, results.json and a folder seed-<s> for each seed, with
  *   config.yaml    of this seed alone
- *   metrics.jsonl  step, epoch, tokens, loss, lr, grad_norm, tokens_per_s, elapsed_s; at evaluations
- *                  also valid_loss, accuracy, f1, mcc and majority
+ *   metrics.jsonl  step, epoch, tokens, loss, lr, grad_norm, tokens_per_s, elapsed_s; at
+ *                  evaluations also valid_loss, accuracy, f1, mcc and majority
  *   log.txt
  *   best.ckpt      kind "classifier": the weights with the best finetune.metric on the validation
  *                  rows, the earliest of equals
@@ -51,8 +51,8 @@ typedef struct FinetuneResult {
 } FinetuneResult;
 
 /* Runs `finetune` for every seed of config->finetune.  The files of config must be known
- * (config_resolve_data).  With RESUME_AUTO seeds that are complete are taken over, and an unfinished
- * one begins again; with RESUME_NEVER a run folder that holds any is an error that names --resume.
+ * (config_resolve_data).  With RESUME_AUTO seeds that are complete are taken over, and an
+ * unfinished one begins again; with RESUME_NEVER a run folder that holds any is an error that names --resume.
  * Signals and err->code as in trainer_pretrain. */
 bool finetune_run(FinetuneResult *out, const Config *config, ResumeMode resume, Err *err);
 void finetune_result_free(FinetuneResult *result); /* accepts a zeroed result */

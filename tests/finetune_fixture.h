@@ -1,5 +1,5 @@
-/* Small fine-tunings for tests: a task whose two classes a single word tells apart, a pretraining of
- * a few steps with its tokenizer, and runs in processes of their own. */
+/* Small fine-tunings for tests: a task whose two classes a single word tells apart, a pretraining
+ * of a few steps with its tokenizer, and runs in processes of their own. */
 #ifndef FINETUNE_FIXTURE_H
 #define FINETUNE_FIXTURE_H
 
@@ -12,9 +12,9 @@
 
 enum { TASK_ROWS = 320, TASK_VALID_ROWS = 96 };
 
-/* Pretrains 5 steps into the temporary folder's `pre`, and writes train.tsv (TASK_ROWS rows), dev.tsv
- * (TASK_VALID_ROWS) and task.yaml: columns text and label, classes "sky" and "water", from scratch,
- * 3 epochs of batches of 16, one thread. */
+/* Pretrains 5 steps into the temporary folder's `pre`, and writes train.tsv (TASK_ROWS rows),
+ * dev.tsv (TASK_VALID_ROWS) and task.yaml: columns text and label, classes "sky" and "water", from
+ * scratch, 3 epochs of batches of 16, one thread. */
 void task_write(void);
 
 /* A file of `rows` rows, a function of key. */

@@ -189,9 +189,9 @@ static void test_nonfinite(void) {
     CHECK(!io_is_file(run_path("run/seed-1", "result.json")));
 }
 
-/* Predictions of one class, and a score that the most frequent class reaches too, are warned of: once
- * below its accuracy, once equal to it, as the predicted class is the more frequent one in one of
- * two files. */
+/* Predictions of one class, and a score that the most frequent class reaches too, are warned of:
+ * once below its accuracy, once equal to it, as the predicted class is the more frequent one in one
+ * of two files. */
 static void test_collapse_is_warned_of(void) {
     task_write();
     for (size_t run = 0; run < 2; run++) {

@@ -188,8 +188,8 @@ const ConfigKey schema_keys[] = {
     INTEGER("finetune.patience", finetune.patience, 0, MAX_INT, "0",
         "evaluations in a row without a better metric after which a run ends; 0: never"),
     REAL("finetune.holdout", finetune.holdout, 0, 1, OPEN_HIGH, "0",
-        "share of the training rows, the same for all seeds, to evaluate on where data.valid is not "
-        "given"),
+        "share of the training rows, the same for all seeds, to evaluate on where data.valid is "
+        "not given"),
     WORD("finetune.metric", finetune.metric, metric_words, "accuracy",
         "what chooses best.ckpt; f1: of class 1 with two classes, else the mean over classes; mcc: "
         "Matthews correlation"),
@@ -197,7 +197,7 @@ const ConfigKey schema_keys[] = {
         "what a single text longer than n keeps; both: as much of either end. A pair loses tokens "
         "from the end of the longer text"),
     WORD("finetune.case", finetune.letters, case_words, "keep",
-        "lower: ASCII letters are lowered before tokenization, for an encoder trained on such text"),
+        "lower: ASCII letters are lowered before tokenization, for an encoder of such text"),
     PLAIN("finetune.text", KEY_TEXT, finetune.text,
         "task custom: the column, or JSON member, of the text"),
     PLAIN("finetune.text_pair", KEY_TEXT, finetune.text_pair,

@@ -175,25 +175,28 @@ bool finetune_read_seed(FinetuneSeed *out, bool *found, const Finetune *f, uint6
 
 /* ---- over the seeds */
 
+enum { SCORE_MEMBERS = 4 };
+
+static double *score_member(FinetuneScore *score, size_t i) {
+    double *const members[SCORE_MEMBERS] = {&score->accuracy, &score->f1, &score->mcc,
+                                            &score->loss};
+    return members[i];
+}
+
 /* Mean of a member over the seeds, and the sample standard deviation; NaN for one seed. */
-static void summarize(double *mean, double *std, const FinetuneResult *r, size_t offset) {
+static void summarize_member(FinetuneResult *r, size_t member) {
     double sum = 0, squares = 0, n = (double)r->count;
-    for (size_t i = 0; i < r->count; i++)
-        sum += *(const double *)((const char *)&r->seeds[i].score + offset);
-    *mean = sum / n;
+    for (size_t i = 0; i < r->count; i++) sum += *score_member(&r->seeds[i].score, member);
     for (size_t i = 0; i < r->count; i++) {
-        double d = *(const double *)((const char *)&r->seeds[i].score + offset) - *mean;
+        double d = *score_member(&r->seeds[i].score, member) - sum / n;
         squares += d * d;
     }
-    *std = r->count > 1 ? sqrt(squares / (n - 1)) : NAN;
+    *score_member(&r->mean, member) = sum / n;
+    *score_member(&r->std, member) = r->count > 1 ? sqrt(squares / (n - 1)) : NAN;
 }
 
 void finetune_summarize(FinetuneResult *out) {
-    static const size_t members[] = {offsetof(FinetuneScore, accuracy), offsetof(FinetuneScore, f1),
-                                     offsetof(FinetuneScore, mcc), offsetof(FinetuneScore, loss)};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        summarize((double *)((char *)&out->mean + members[i]),
-                  (double *)((char *)&out->std + members[i]), out, members[i]);
+    for (size_t i = 0; i < SCORE_MEMBERS; i++) summarize_member(out, i);
     out->best = 0;
     for (size_t i = 1; i < out->count; i++) {
         if (finetune_metric(&out->seeds[i].score, out->metric) >
