@@ -109,7 +109,6 @@ static void layout_class_head(Activations *acts, Arena *arena, const ModelConfig
     acts->class_tanh = take(arena, B, C);
     acts->class_logits = take(arena, B, config->classes);
     acts->row_loss = take(arena, B, 1);
-    acts->class_h = acts->class_tanh;
     if (acts->mode == ACTS_INFERENCE) return;
     acts->class_h = take(arena, B, C);
     acts->d_head = take(arena, B, C);

@@ -49,8 +49,9 @@ void classifier_head_forward(Activations *acts, const Params *params, const Mode
     tanh_forward(acts->class_tanh, B * C);
     if (training)
         row_dropout(acts->class_h, acts->class_tanh, acts, config, batch, SITE_HEAD_DENSE);
-    linear_forward(acts->class_logits, acts->class_h, params->class_out_w, params->class_out_b, B,
-                   C, config->classes);
+    const real *h = training ? acts->class_h : acts->class_tanh; /* training buffers, lent out */
+    linear_forward(acts->class_logits, h, params->class_out_w, params->class_out_b, B, C,
+                   config->classes);
 }
 
 static double sum_rows(const real *row_loss, size_t count) {

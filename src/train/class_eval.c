@@ -18,10 +18,6 @@ bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const 
     if (!rows) return err_set(err, ERR_FAILED, "no memory for the order of %zu rows", data->count);
     for (size_t i = 0; i < data->count; i++) rows[i] = i;
     task_rows_sort(rows, data->count, data);
-    /* Buffers made for training and lent to an evaluation keep the head's dropout output apart;
-     * here nothing is dropped, and it is class_tanh itself, as in buffers made for inference. */
-    real *class_h = acts->class_h;
-    acts->class_h = acts->class_tanh;
     bool ok = true;
     for (size_t done = 0, count; done < data->count && ok; done += count) {
         count = task_batch_fit(data, rows + done, data->count - done, acts->max_B, acts->max_total);
@@ -34,7 +30,6 @@ bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const 
                    classes * sizeof *log_probs);
         ok = stop_signal_check(err);
     }
-    acts->class_h = class_h;
     free(rows);
     return ok;
 }
