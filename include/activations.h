@@ -83,7 +83,7 @@ typedef struct Activations {
     size_t *class_start; /* (B+1) 0, 1, ..., B: those rows as sequences of one token, for dropout */
     real *class_x;       /* (B,C) hidden states of `<s>`, after dropout */
     real *class_tanh;    /* (B,C) */
-    real *class_h;       /* (B,C) the same after dropout; class_tanh itself in inference */
+    real *class_h;       /* (B,C) the same after dropout; training only */
     real *class_logits;  /* (B,classes) */
 } Activations;
 
