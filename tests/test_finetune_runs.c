@@ -93,7 +93,7 @@ static void test_signals(void) {
     for (size_t i = 0; i < 3; i++) {
         if (i) REQUIRE(unlink(run_path("run/seed-1", "metrics.jsonl")) == 0); /* to wait for it */
         pid_t pid =
-            start_finetune("run", i ? RESUME_AUTO : RESUME_NEVER, OVERRIDES("train.epochs=100000"));
+            start_finetune("run", i ? RESUME_AUTO : RESUME_NEVER, OVERRIDES("train.epochs=1000"));
         REQUIRE(run_wait_lines(pid, "run/seed-1", 3));
         kill(pid, numbers[i]);
         RunResult result = run_wait(pid);
@@ -146,7 +146,7 @@ static void test_resume_accepts_harmless_changes(void) {
 
 static void test_one_process_a_folder(void) {
     task_write();
-    pid_t pid = start_finetune("run", RESUME_NEVER, OVERRIDES("train.epochs=100000"));
+    pid_t pid = start_finetune("run", RESUME_NEVER, OVERRIDES("train.epochs=1000"));
     REQUIRE(run_wait_lines(pid, "run/seed-1", 1));
     check_refused(run_finetune("run", RESUME_AUTO, NULL), ERR_FAILED, "another process");
     kill(pid, SIGTERM);

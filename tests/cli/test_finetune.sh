@@ -97,7 +97,7 @@ begin resume && {
 
 begin interrupted && {
     write_task
-    "$linformer" finetune sst2.yaml train.epochs=100000 >out 2>err </dev/null &
+    "$linformer" finetune sst2.yaml train.epochs=1000 >out 2>err </dev/null &
     pid=$! tries=0
     while [ ! -s runs/sst2/seed-1/metrics.jsonl ] && kill -0 $pid && [ $tries -lt 3000 ]; do
         sleep 0.01
