@@ -89,6 +89,10 @@ CLI_OBJECTS  := $(call objects,$(CLI_SOURCES))
 TEST_OBJECTS := $(call objects,$(TEST_SOURCES)) $(OUT)/tests/modules.o
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/%,$(wildcard tests/fuzz/fuzz_*.c))
 .SECONDARY:
+# `make clean all`: one after the other
+ifneq ($(filter clean,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
 .DELETE_ON_ERROR:
 
 # ---- building
@@ -181,7 +185,7 @@ test:
 check:
 	+@$(SUB) BUILD=release all run_tests
 	+@$(SUB) BUILD=double run_tests
-	@scripts/test.sh build/release$(SUFFIX)/run_tests $(JUST_DOUBLE)/run_tests build/linformer \
+	@scripts/test.sh build/linformer build/release$(SUFFIX)/run_tests $(JUST_DOUBLE)/run_tests \
 	$$(grep -ls 'include/real\.h' $(TEST_MODULES:%=$(JUST_DOUBLE)/tests/test_%.d) | sed 's|.*/test_\(.*\)\.d|\1/|')
 
 gradcheck:
@@ -190,7 +194,7 @@ gradcheck:
 
 asan:
 	+@$(SUB) BUILD=asan all run_tests
-	@build/asan$(SUFFIX)/run_tests $(T)
+	@$(if $(T),build/asan$(SUFFIX)/run_tests $(T),scripts/test.sh build/asan$(SUFFIX)/linformer build/asan$(SUFFIX)/run_tests)
 
 fuzz:
 	+@$(SUB) BUILD=asan fuzzers
@@ -245,7 +249,7 @@ help:
 	@echo 'make test           install what is missing, build, run all tests; the last line is "N passed, N failed"'
 	@echo 'make check          the same without installing'
 	@echo 'make gradcheck      gradients of kernels and model against differences, in double'
-	@echo 'make asan           the tests under the address and undefined-behaviour sanitizers; T="filter ..." picks some'
+	@echo 'make asan           all tests under the address and undefined-behaviour sanitizers; T="filter ..." picks some'
 	@echo 'make fuzz           every fuzz target for FUZZ_SECONDS=60 under the sanitizers'
 	@echo 'make bench          speed of the kernels and of a training step'
 	@echo 'make lint           check-headers, check-layers, forbidden flags, and the linters that are installed'

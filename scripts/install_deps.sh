@@ -3,26 +3,32 @@
 # elsewhere names it and fails.  Silent when nothing is missing.
 set -eu
 
-# pkg-config name and Debian package of every library
-libraries='openblas libopenblas-openmp-dev
-yaml-0.1 libyaml-dev
-libcjson libcjson-dev
-sentencepiece libsentencepiece-dev
-zlib zlib1g-dev
-libzstd libzstd-dev
-libxxhash libxxhash-dev'
+# pkg-config name, Debian package and Makefile variable of every library; one whose <variable>_LIBS is given is not looked for
+libraries='openblas libopenblas-openmp-dev BLAS
+yaml-0.1 libyaml-dev YAML
+libcjson libcjson-dev CJSON
+sentencepiece libsentencepiece-dev SPM
+zlib zlib1g-dev ZLIB
+libzstd libzstd-dev ZSTD
+libxxhash libxxhash-dev XXHASH'
 
-have() { command -v "$1" >/dev/null 2>&1; }
+CC=${CC:-cc} CXX=${CXX:-g++} PKG_CONFIG=${PKG_CONFIG:-pkg-config}
+
+have() { command -v "${1%% *}" >/dev/null 2>&1; } # a command, as "ccache gcc" is
 
 missing_packages() {
-    have "${CC:-cc}" || echo gcc
-    have "${CXX:-g++}" || echo g++
-    have "${PKG_CONFIG:-pkg-config}" || echo pkg-config
-    echo "$libraries" | while read -r name package; do
-        "${PKG_CONFIG:-pkg-config}" --exists "$name" 2>/dev/null || echo "$package"
+    have "$CC" || echo gcc
+    have "$CXX" || echo g++
+    echo "$libraries" | while read -r name package variable; do
+        eval "given=\${${variable}_LIBS:-}"
+        [ -z "$given" ] || continue
+        have "$PKG_CONFIG" || echo pkg-config
+        # shellcheck disable=SC2086 # with arguments, perhaps
+        $PKG_CONFIG --exists "$name" 2>/dev/null || echo "$package"
     done
     # the compiler may be there without the C library's headers
-    if have "${CC:-cc}" && ! echo '#include <stdlib.h>' | "${CC:-cc}" -E - >/dev/null 2>&1; then echo libc6-dev; fi
+    # shellcheck disable=SC2086
+    if have "$CC" && ! echo '#include <stdlib.h>' | $CC -E - >/dev/null 2>&1; then echo libc6-dev; fi
 }
 
 missing=$(missing_packages | sort -u | tr '\n' ' ')

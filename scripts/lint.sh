@@ -8,8 +8,16 @@ WIDTH=${WIDTH:-100} FILE_LINES=500 FUNCTION_LINES=80
 faults=$(mktemp) # a file, because the checks run at the ends of pipes, where a variable would be lost
 trap 'rm -f "$faults"' EXIT
 
-# Sources, as git sees them; untracked ones too, so that a new file is checked before it is added.
-sources() { git ls-files -co --exclude-standard -- "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
+# Sources, as git sees them; untracked ones too, so that a new file is checked before it is added.  Without git, all files.
+files=$(git ls-files -co --exclude-standard 2>/dev/null) && [ -n "$files" ] || files=$(find src include tests scripts .ci -type f)
+sources() { # PATTERN...: of sh, where a star also stands for slashes
+    echo "$files" | while read -r f; do
+        for pattern in "$@"; do
+            # shellcheck disable=SC2254 # a pattern
+            case $f in $pattern) [ -f "$f" ] && echo "$f" ;; esac
+        done
+    done
+}
 
 check() { # NAME, then its findings on stdin
     findings=$(cat)
@@ -22,6 +30,10 @@ check() { # NAME, then its findings on stdin
 c_files=$(sources 'src/*.c' 'src/*.cc' 'src/*.h' 'include/*.h' 'tests/*.c' 'tests/*.h')
 scripts=$(sources 'scripts/*.sh' 'tests/*.sh' '.ci/run')
 tab=$(printf '\t')
+if [ -z "$c_files" ] || [ -z "$scripts" ]; then
+    echo "lint failed: no sources found"
+    exit 1
+fi
 
 # the flags that delete checks for NaN and infinity; written so that this line does not find itself
 grep -nE -e '-O''fast|-f''fast-math|-ff''inite-math-only|__attribute__.*optim''ize' Makefile $c_files $scripts |

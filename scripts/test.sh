@@ -1,11 +1,11 @@
 #!/bin/sh
-# test.sh RELEASE_TESTS DOUBLE_TESTS LINFORMER [FILTER...]
-# Runs the release tests, those of the double build that match the filters, and the command-line tests; the last line is the
-# total, "N passed, N failed".  Fails if a test failed, a part ran no test, or a part ended without its own total.
+# test.sh LINFORMER TESTS [DOUBLE_TESTS FILTER...]
+# Runs the tests, those of the double build that match the filters, and the command-line tests; the last line is the total,
+# "N passed, N failed".  Fails if a test failed, a part ran no test, or a part ended without its own total.
 set -u
 
-release=$1 double=$2 linformer=$3
-shift 3
+linformer=$1 tests=$2
+shift 2
 passed=0 failed=0
 output=$(mktemp) status_file=$(mktemp)
 trap 'rm -f "$output" "$status_file"' EXIT
@@ -35,8 +35,8 @@ part() {
     fi
 }
 
-part "tests, float" "$release"
-if [ $# -gt 0 ]; then part "tests, double" "$double" "$@"; fi
+part "tests, float" "$tests"
+if [ $# -gt 1 ]; then part "tests, double" "$@"; fi
 part "command line" tests/cli/run.sh "$linformer"
 
 echo "== total"
