@@ -47,8 +47,9 @@ typedef struct Manifest {
     bool complete;    /* false: a preparation ended early; some shards, no totals, no data_hash */
 } Manifest;
 
-/* Reads <folder>/manifest.json. */
+/* Reads <folder>/manifest.json; or a manifest of any name, whose token shards are beside it. */
 bool manifest_load(Manifest *out, const char *folder, Err *err);
+bool manifest_load_file(Manifest *out, const char *path, Err *err);
 void manifest_free(Manifest *manifest); /* accepts a zeroed Manifest */
 
 /* Prepares what is missing or stale (text file's size, modification time or hash, tokenizer hash,

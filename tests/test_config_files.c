@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -113,7 +114,7 @@ static void test_message_names_both_files(void) {
 
 static void test_overrides_apply_in_order(void) {
     static const char *const overrides[] = {
-        "model.k=3",     "train.hours=2",     "train.hours=4",    "model.k=[5, 6]",
+        "model.k=3",     "train.tokens=2",    "train.hours=4",    "model.k=[5, 6]",
         "run=out/a=b",   "model.n=1e2",       "model.sharing=kv", "optimizer.lr=1E-3",
         "data.valid=[]", "data.train=x/*.txt"};
     Config c;
@@ -166,6 +167,11 @@ static void test_home(void) {
     CHECK_STR(c.run_dir, "/home/me/runs/x");
     CHECK_STR(c.data.train_globs.items[0].pattern, "/home/me/text/*.gz");
     config_free(&c);
+    setenv("HOME", test_temp_dir(), 1);
+    put("below/b.yaml", "extends: ~/a.yaml\nmodel: {k: 3}\n");
+    load(&c, "below/b.yaml");
+    CHECK_INT(c.data.train_globs.count, 1);
+    config_free(&c);
 }
 
 static void test_notes(void) {
@@ -188,6 +194,28 @@ static void test_notes(void) {
             CHECK(c.notes == NULL);
         config_free(&c);
     }
+}
+
+/* The resolved configuration of a run names every key, also those without effect; what is overridden
+ * in it is meant. */
+static void test_notes_of_resolved(void) {
+    static const char *const overrides[] = {"optimizer.momentum=0.9"};
+    Config c;
+    put("run.yaml", "model: {attention: full, k: 64}\noptimizer: {weight_decay: 0}\n");
+    load(&c, "run.yaml");
+    CHECK(c.notes != NULL);
+    char *yaml = config_to_yaml(&c);
+    REQUIRE(yaml != NULL);
+    config_free(&c);
+    put("config.yaml", yaml);
+    free(yaml);
+    load(&c, "config.yaml");
+    CHECK_MSG(c.notes == NULL, "%s", c.notes);
+    config_free(&c);
+    load_with(&c, "config.yaml", overrides, 1);
+    CHECK_STR(c.notes, "override 'optimizer.momentum=0.9': optimizer.momentum has no effect with "
+                       "optimizer.name = adamw\n");
+    config_free(&c);
 }
 
 /* Keys that a fine-tuning does not read. */
@@ -309,6 +337,40 @@ static void test_bad_globs(void) {
     }
 }
 
+/* Folders that may not be read are told from files that are not there. */
+static void test_hidden_files(void) {
+    static const struct {
+        const char *text, *fragment;
+    } rows[] = {
+        {"data: {train: hidden/a.txt}\n", "hidden/a.txt: Permission denied"},
+        {"data: {train: 'hidden/*.txt'}\n", "hidden/*.txt: a folder in it cannot be read"},
+        {"data: {train: 'none/*.txt'}\n", "none/*.txt: no file matches"},
+        {"data: {train: 'a.txt/*.txt'}\n", "a.txt/*.txt: no file matches"},
+        {"data: {train: none/a.txt}\n", "none/a.txt: no file matches"},
+    };
+    put("a.txt", "");
+    put("hidden/a.txt", "");
+    /* the test's folder is in one of the whole run */
+    REQUIRE(chmod(test_temp_path(".."), 0755) == 0 && chmod(test_temp_dir(), 0755) == 0 &&
+            chmod(test_temp_path("hidden"), 0) == 0);
+    Config c[5];
+    for (size_t i = 0; i < 5; i++) {
+        put("c.yaml", rows[i].text);
+        load(&c[i], "c.yaml");
+    }
+    uid_t user = geteuid(); /* nothing is hidden from root */
+    bool may_read = user == 0 && seteuid(65534) != 0;
+    if (may_read || access(test_temp_path("c.yaml"), R_OK) != 0)
+        test_skip("folders cannot be hidden from this user, or not without hiding all");
+    for (size_t i = 0; i < 5; i++) {
+        Err err = {0};
+        CHECK_MSG(!config_resolve_data(&c[i], &err), "accepted: %s", rows[i].text);
+        CHECK_STR_CONTAINS(err.msg, rows[i].fragment);
+        config_free(&c[i]);
+    }
+    REQUIRE(seteuid(user) == 0 && chmod(test_temp_path("hidden"), 0700) == 0);
+}
+
 static void test_one_list_alone(void) {
     Config c;
     Err err = {0};
@@ -334,10 +396,12 @@ const Test tests_config_files[] = {
     {"derived_paths", test_derived_paths, 0},
     {"home", test_home, 0},
     {"notes", test_notes, 0},
+    {"notes_of_resolved", test_notes_of_resolved, 0},
     {"finetune_notes", test_finetune_notes, 0},
     {"globs", test_globs, 0},
     {"glob_folder_with_special_characters", test_glob_folder_with_special_characters, 0},
     {"bad_globs", test_bad_globs, 0},
+    {"hidden_files", test_hidden_files, 0},
     {"one_list_alone", test_one_list_alone, 0},
     {0},
 };

@@ -78,7 +78,7 @@ static const BadFile bad_tsv[] = {
      ":1: no column 'sentence'; found sentence,label;",
      {"columns are separated by tabs"}},
     {TASK_SST2,
-     "a.json",
+     "a.tsv",
      "{\"sentence\": \"a\"}\n",
      ":1: no column 'sentence'",
      {"is to end in .jsonl"}},

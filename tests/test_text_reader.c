@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "../src/data/shards.h"
 #include "../src/data/utf8.h"
 #include "harness.h"
 #include "io.h"
@@ -230,6 +231,23 @@ static void test_random_text(void) {
     }
 }
 
+/* The end of the name says what is JSON lines; packed ones are decompressed first. */
+static void test_json_names(void) {
+    static const struct {
+        const char *name;
+        bool is_json;
+    } rows[] = {{"a.jsonl", true}, {"a.json", true},      {"a.ndjson", true},  {"json", false},
+                {"a.txt", false},  {"a.json.txt", false}, {"a.jsonl5", false}, {"a.JSON", false}};
+    static const char text[] = "{\"text\": \"One.\"}\n";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Reading r = read_memory(text, sizeof text - 1, rows[i].name);
+        CHECK_MSG(r.ok && (strstr(r.text, "{") == NULL) == rows[i].is_json, "%s", rows[i].name);
+        free(r.text);
+    }
+    CHECK(name_is_json_lines("a.json.gz") && name_is_json_lines("a.ndjson.zst"));
+    CHECK(!name_is_json_lines("a.json.xz") && !name_is_json_lines("a.gz"));
+}
+
 static void test_json_line_limit(void) {
     size_t size = TEXT_JSON_LINE_MAX + 1;
     char *line = long_line("x", size);
@@ -282,6 +300,7 @@ const Test tests_text_reader[] = {{"documents", test_documents, 0},
                                   {"long_word_after_words", test_long_word_after_words, 0},
                                   {"buffer_borders", test_buffer_borders, 0},
                                   {"random_text", test_random_text, 0},
+                                  {"json_names", test_json_names, 0},
                                   {"json_line_limit", test_json_line_limit, 0},
                                   {"flat_memory", test_flat_memory, 0},
                                   {0}};

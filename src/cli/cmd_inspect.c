@@ -9,6 +9,14 @@
 /* What a file is, by its first bytes. */
 typedef enum FileKind { FILE_CHECKPOINT, FILE_TOKENS, FILE_MANIFEST, FILE_TOKENIZER } FileKind;
 
+/* An object with a "format"; of JSON lines the first one counts. */
+static bool is_manifest(const Map *file) {
+    cJSON *root = cJSON_ParseWithLength((const char *)file->data, file->size);
+    bool has_format = cJSON_GetObjectItemCaseSensitive(root, "format") != NULL;
+    cJSON_Delete(root);
+    return has_format;
+}
+
 static bool detect(FileKind *out, const char *path, Err *err) {
     if (io_is_dir(path))
         return err_set(err, ERR_FAILED,
@@ -20,7 +28,7 @@ static bool detect(FileKind *out, const char *path, Err *err) {
         *out = FILE_CHECKPOINT;
     else if (map.size >= 8 && memcmp(map.data, "LFTOKENS", 8) == 0)
         *out = FILE_TOKENS;
-    else if (map.size >= 1 && map.data[0] == '{')
+    else if (map.size >= 1 && map.data[0] == '{' && is_manifest(&map))
         *out = FILE_MANIFEST;
     else
         *out = FILE_TOKENIZER; /* a protocol buffer: no magic; loading it decides */

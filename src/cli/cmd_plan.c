@@ -28,8 +28,8 @@ typedef struct Estimate {
 static size_t epoch_tokens(const Config *config) {
     Manifest manifest = {0};
     Err ignored = {0}; /* not prepared yet: the estimate does without */
-    size_t tokens =
-        manifest_load(&manifest, config->data.tokens, &ignored) ? manifest.train.totals.tokens : 0;
+    bool known = manifest_load(&manifest, config->data.tokens, &ignored) && manifest.complete;
+    size_t tokens = known ? manifest.train.totals.tokens : 0;
     manifest_free(&manifest);
     return tokens;
 }

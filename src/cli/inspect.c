@@ -181,28 +181,20 @@ static void add_part(cJSON *object, const char *name, const ManifestPart *part) 
 }
 
 bool inspect_manifest(cJSON *object, const char *path, Err *err) {
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 1;
-    char *folder = malloc(length + 2);
-    if (!folder) return err_set(err, ERR_FAILED, "out of memory for a path");
-    memcpy(folder, slash ? path : ".", length);
-    folder[length] = 0;
-    if (slash == path) strcpy(folder, "/");
     Manifest manifest = {0};
-    bool ok = manifest_load(&manifest, folder, err);
-    free(folder);
-    if (!ok) return false;
+    if (!manifest_load_file(&manifest, path, err)) return false;
     cJSON_AddStringToObject(object, "file", path);
     cJSON_AddStringToObject(object, "type", "manifest");
     add_count(object, "vocab", manifest.vocab);
     add_hash(object, "tokenizer_hash", manifest.tokenizer_hash);
     add_hash(object, "data_hash", manifest.data_hash);
+    cJSON_AddBoolToObject(object, "complete", manifest.complete);
     cJSON_AddStringToObject(object, "normalizer", manifest.normalizer ? manifest.normalizer : "");
     add_part(object, "train", &manifest.train);
     add_part(object, "valid", &manifest.valid);
     cJSON *shards = cJSON_AddArrayToObject(object, "shards");
-    ok = add_shards(shards, "train", &manifest.train, &manifest, err) &&
-         add_shards(shards, "valid", &manifest.valid, &manifest, err);
+    bool ok = add_shards(shards, "train", &manifest.train, &manifest, err) &&
+              add_shards(shards, "valid", &manifest.valid, &manifest, err);
     if (ok) cJSON_AddBoolToObject(object, "checksums_verified", true);
     manifest_free(&manifest);
     return ok;

@@ -168,6 +168,20 @@ static bool check_paths(const Config *config, Err *err) {
 
 /* ---- notes ---- */
 
+/* Does the main file, with the overrides, give every key that has a value?  Then it is the
+ * config.yaml of a run, and its keys say nothing of what its user meant. */
+static bool is_resolved(const Loader *loader) {
+    for (size_t i = 0; i < schema_count; i++) {
+        const Origin *origin = &loader->origins[i];
+        if (origin->order > 0 && origin->layer >= loader->main_layer) continue;
+        char *value = config_key_value(loader->config, schema_keys[i].path);
+        bool has_value = value && *value;
+        free(value);
+        if (has_value) return false;
+    }
+    return true;
+}
+
 /* "key is not used by because" if the key was given in the main file or an override; what a base
  * gives is meant for other configs too. */
 static void note_unused(FILE *notes, const Loader *loader, const char *path, bool is_used,
@@ -175,6 +189,7 @@ static void note_unused(FILE *notes, const Loader *loader, const char *path, boo
     const Origin *origin = origin_of(loader, find_key(path));
     char place[PLACE_MAX];
     if (is_used || origin->order == 0 || origin->layer < loader->main_layer) return;
+    if (origin->layer == loader->main_layer && is_resolved(loader)) return;
     source_place(place, sizeof place, &origin->source, origin->line, origin->column);
     fprintf(notes, "%s: %s has no effect with %s\n", place, path, because);
 }

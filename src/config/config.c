@@ -176,7 +176,9 @@ static bool follow_extends(Loader *loader, const Node *root, const Chain *chain,
     if (value->type != NODE_SCALAR || value->text[0] == '\0')
         return source_fail(err, &loader->source, found->line, found->column,
                            "extends: wanted the path of one file");
-    char *base = io_path_beside(chain->path, value->text);
+    char *named = path_expand_home(value->text);
+    char *base = named ? io_path_beside(chain->path, named) : NULL;
+    free(named);
     if (!base) return fail_memory(err);
     const Source source = loader->source;
     const KeyPlace place = {&source, found->line, found->column};

@@ -1,5 +1,6 @@
 /* Globs of text shards: joining them to a folder, and finding their files. */
 #define _XOPEN_SOURCE 700 /* realpath */
+#include <errno.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,17 +101,40 @@ static bool append_matches(PathList *out, const Glob *glob, const char *key, Tas
     return true;
 }
 
+/* Anything but a folder that is not there: without it glob() steps over folders it may not read. */
+static int stop_at(const char *path, int error) {
+    (void)path;
+    return error != ENOENT && error != ENOTDIR;
+}
+
+/* Why a path without wildcards is no file: glob() does not tell. */
+static bool fail_no_match(const Glob *wanted, const char *key, Err *err) {
+    struct stat st;
+    char *path = strdup(wanted->pattern), *end = path;
+    if (!path) return fail_memory(err);
+    for (const char *p = path; *p; p++) {
+        if (*p == '\\' && p[1]) p++;
+        *end++ = *p;
+    }
+    *end = 0;
+    errno = 0;
+    bool is_hidden = stat(path, &st) != 0 && errno != ENOENT && errno != ENOTDIR;
+    bool ok = fail_glob(wanted, key, err, is_hidden ? strerror(errno) : "no file matches");
+    free(path);
+    return ok;
+}
+
 static bool expand_glob(PathList *out, const Glob *wanted, const char *key, TaskKind task,
                         Err *err) {
     glob_t found = {0};
-    int status = glob(wanted->pattern, GLOB_NOSORT, NULL, &found);
+    int status = glob(wanted->pattern, GLOB_NOSORT, stop_at, &found);
     bool ok;
     if (status == GLOB_NOSPACE)
         ok = fail_memory(err);
     else if (status == GLOB_ABORTED)
-        ok = fail_glob(wanted, key, err, "a folder in it cannot be read");
+        ok = fail_glob(wanted, key, err, "a folder in it cannot be read: permissions?");
     else if (status != 0 || found.gl_pathc == 0)
-        ok = fail_glob(wanted, key, err, "no file matches");
+        ok = fail_no_match(wanted, key, err);
     else
         ok = append_matches(out, wanted, key, task, &found, err);
     globfree(&found);

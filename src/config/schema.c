@@ -103,8 +103,9 @@ const ConfigKey schema_keys[] = {
         "at most so many bytes of text are sampled for training the tokenizer"),
 
     PLAIN("data.train", KEY_GLOBS, data.train_globs,
-        "text shards to train on (.txt, .gz, .zst, .jsonl), from the folder of the file that names "
-        "them; commands that read text need it. Fine-tuning: the task's labelled files"),
+        "text shards to train on (.txt, .gz, .zst; JSON lines in .jsonl, .json or .ndjson), from "
+        "the folder of the file that names them; commands that read text need it. Fine-tuning: the "
+        "task's labelled files"),
     PLAIN("data.valid", KEY_GLOBS, data.valid_globs,
         "held-out text shards, the same way; none: no evaluation while training. Fine-tuning: "
         "labelled files that choose the best checkpoint, or finetune.holdout"),

@@ -103,7 +103,8 @@ static bool set_budget(Loader *loader, const ConfigKey *key, const Node *at, con
                        Err *err) {
     double value;
     if (!read_number(&value, loader, key, at, node, err)) return false;
-    for (size_t i = 0; loader->layer > 0 && i < schema_count; i++) {
+    bool replaces = loader->layer == 0 || loader->source.is_override;
+    for (size_t i = 0; !replaces && i < schema_count; i++) {
         const ConfigKey *other = &schema_keys[i];
         const Origin *origin = &loader->origins[i];
         if (other->type != KEY_BUDGET || other == key || origin->layer != loader->layer) continue;

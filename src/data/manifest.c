@@ -132,7 +132,7 @@ done:
 /* ---- reading: the first fault is kept, and what follows reads on harmlessly */
 
 typedef struct Reader {
-    const char *path, *folder;
+    const char *path;
     char where[64]; /* "train.shards[3]." */
     Err *err;
     bool failed;
@@ -191,7 +191,7 @@ static void read_shard(ManifestShard *out, Reader *r, const cJSON *object) {
     if (strchr(file, '/') || !name_ends_with(file, TOKENS_ENDING)) {
         fault(r, "tokens_file", "wanted a name without a folder, ending in \"" TOKENS_ENDING "\"");
     }
-    out->path = copy(r, io_path_join(r->folder, file));
+    out->path = copy(r, io_path_beside(r->path, file));
     out->text_path = copy(r, strdup(read_string(r, object, "text_path")));
     out->text_size = read_count(r, object, "text_size");
     const char *mtime = read_string(r, object, "text_mtime_ns");
@@ -254,16 +254,11 @@ static void read_root(Manifest *out, Reader *r, const cJSON *root) {
     read_part(&out->valid, r, root, "valid");
 }
 
-bool manifest_load(Manifest *out, const char *folder, Err *err) {
+bool manifest_load_file(Manifest *out, const char *path, Err *err) {
     *out = (Manifest){0};
     bool ok = false;
     Bytes file = {0};
     cJSON *root = NULL;
-    char *path = io_path_join(folder, MANIFEST_NAME);
-    if (!path) {
-        err_set(err, ERR_FAILED, "%s: no memory", folder);
-        goto done;
-    }
     if (!io_read_file(&file, path, MANIFEST_LIMIT, err)) goto done;
     root = cJSON_ParseWithLength((const char *)file.data, file.size);
     if (!root) {
@@ -272,13 +267,21 @@ bool manifest_load(Manifest *out, const char *folder, Err *err) {
                 file.size);
         goto done;
     }
-    Reader r = {.path = path, .folder = folder, .err = err};
+    Reader r = {.path = path, .err = err};
     read_root(out, &r, root);
     ok = !r.failed;
 done:
     if (!ok) manifest_free(out);
     cJSON_Delete(root);
     io_bytes_free(&file);
+    return ok;
+}
+
+bool manifest_load(Manifest *out, const char *folder, Err *err) {
+    *out = (Manifest){0};
+    char *path = io_path_join(folder, MANIFEST_NAME);
+    bool ok = path ? manifest_load_file(out, path, err)
+                   : err_set(err, ERR_FAILED, "%s: no memory", folder);
     free(path);
     return ok;
 }

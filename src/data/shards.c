@@ -39,6 +39,19 @@ bool name_ends_with(const char *name, const char *ending) {
     return n >= e && memcmp(name + n - e, ending, e) == 0;
 }
 
+bool name_is_json_lines(const char *name) {
+    static const char *const formats[] = {".jsonl", ".json", ".ndjson"};
+    static const char *const packings[] = {"", ".gz", ".zst"};
+    char ending[16];
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
+        for (size_t p = 0; p < sizeof packings / sizeof *packings; p++) {
+            snprintf(ending, sizeof ending, "%s%s", formats[f], packings[p]);
+            if (name_ends_with(name, ending)) return true;
+        }
+    }
+    return false;
+}
+
 static bool prepare_stream(ByteStream *s, Err *err) {
     s->kind = name_ends_with(s->name, ".gz")    ? KIND_GZIP
               : name_ends_with(s->name, ".zst") ? KIND_ZSTD

@@ -37,4 +37,7 @@ void byte_stream_close(ByteStream *stream); /* accepts NULL */
 
 bool name_ends_with(const char *name, const char *ending);
 
+/* .jsonl, .json or .ndjson, and .gz or .zst behind it. */
+bool name_is_json_lines(const char *name);
+
 #endif

@@ -196,9 +196,7 @@ bool task_add_row(TaskReader *r, const Span text[2], const Span *label, size_t l
 static bool read_stream(TaskReader *r, ByteStream *stream, Err *err) {
     bool imdb = strcmp(r->spec.name, "imdb") == 0;
     if (imdb && task_is_review(r->place)) return task_read_review(r, stream, err);
-    bool json = name_ends_with(r->place, ".jsonl") || name_ends_with(r->place, ".jsonl.gz") ||
-                name_ends_with(r->place, ".jsonl.zst");
-    return (json ? task_read_jsonl : task_read_tsv)(r, stream, err);
+    return (name_is_json_lines(r->place) ? task_read_jsonl : task_read_tsv)(r, stream, err);
 }
 
 bool task_read_path(TaskReader *r, const char *path, Err *err) {

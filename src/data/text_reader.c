@@ -50,8 +50,7 @@ static bool reader_create(TextReader **out, ByteStream *stream, Err *err) {
         return false;
     }
     r->stream = stream;
-    r->json = name_ends_with(name, ".jsonl") || name_ends_with(name, ".jsonl.gz") ||
-              name_ends_with(name, ".jsonl.zst");
+    r->json = name_is_json_lines(name);
     r->input = malloc(INPUT_SIZE);
     r->piece = malloc(TEXT_PIECE_MAX);
     if (!r->input || !r->piece) {

@@ -1,8 +1,9 @@
 /* Lines and documents of a text shard, cleaned, in bounded memory.
  *
  * Text: a line is a paragraph or sentence, a blank line (spaces only) or the end of the shard ends
- * a document. JSON lines (.jsonl, .jsonl.gz, .jsonl.zst): each line is an object whose string
- * `text` is one document; blank lines in that text end nothing.  Other members are ignored.
+ * a document. JSON lines (.jsonl, .json or .ndjson, and each with .gz or .zst behind it): each line
+ * is an object whose string `text` is one document; blank lines in that text end nothing.  Other
+ * members are ignored.
  *
  * Cleaning: a byte order mark at the start is skipped; CR LF is LF; tab, vertical tab, form feed, a
  * lone CR and U+0085 become a space; spaces at the start of a line are left out; NUL, other control

@@ -112,6 +112,26 @@ expect_out "std"
 expect_out "sharing: headwise"
 }
 
+# JSON of other kinds is not taken for the manifest beside it; a manifest may have any name.
+begin inspect_json && {
+need checkpoint
+cp "$shared"/tokens/* .
+cp "$shared/run/metrics.jsonl" .
+echo '{"results": [1, 2]}' >results.json
+head -c 100 manifest.json >cut.json
+for file in metrics.jsonl results.json cut.json; do
+    run inspect $file
+    expect_status 1
+    expect_no_out
+    expect_err "neither a checkpoint, a token shard, a manifest nor a tokenizer: $file"
+done
+mv manifest.json other.json
+run inspect other.json --json
+expect_status 0
+expect_out '"file":"other.json","type":"manifest"'
+expect_out '"complete":true'
+}
+
 begin damaged_checkpoint && {
 need checkpoint
 size=$(wc -c <"$checkpoint")
