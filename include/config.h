@@ -12,6 +12,10 @@
 
 enum { CONFIG_MAX_LAYERS = 128, CONFIG_MAX_KEYS = 128 };
 
+/* Fewest elements of a head under `init: local`: three sine/cosine pairs that tell positions apart,
+ * one element for the constant that the empty row of E goes without. */
+enum { LOCAL_INIT_MIN_HEAD = 8 };
+
 /* Default of model.proj_init_std: that of every other weight, as fairseq's Linformer has it in
  * force. */
 #define CONFIG_PROJ_INIT_STD 0.02

@@ -136,23 +136,24 @@ static void test_every_key(void) {
  * trips. */
 static void test_members(void) {
     Config c;
-    load_text(&c,
-              "run: r\nmodel: {n: 70, k: [9, 8], sharing: {scope: head, tie_kv: true}, "
-              "projection: fixed, attention: linformer,\n"
-              "  layers: 2, width: 15, heads: 5, ffn: 31, dropout: 0.2, attention_dropout: "
-              "0.3, init: local, proj_init_std: 0.4, norm: pre, head_dropout: 0.24}\n"
-              "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
-              "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
-              "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
-              "0.21, eval_every: 12,\n"
-              "  eval_sequences: 13, log_every: 14}\n"
-              "optimizer: {name: sgd, lr: 0.5, betas: [0.6, 0.7], eps: 0.8, weight_decay: 0.9, "
-              "decay: all, momentum: 0.11, clip: 0.12}\n"
-              "schedule: {warmup: 0.13, decay: constant, length_start: 18, length_warmup: 0.19}\n"
-              "checkpoint: {every: 15, keep: 16}\n"
-              "finetune: {task: custom, init: a/b, seeds: 22, patience: 23, metric: f1, truncate: "
-              "tail, case: lower,\n"
-              "  text: one, text_pair: two, label: three}\n");
+    load_text(
+        &c, "run: r\nmodel: {n: 70, k: [9, 8], sharing: {scope: head, tie_kv: true}, "
+            "projection: fixed, attention: linformer,\n"
+            "  layers: 2, width: 15, heads: 5, ffn: 31, dropout: 0.2, attention_dropout: "
+            "0.3, init: local, proj_init_std: 0.4, norm: pre, head_dropout: 0.24}\n"
+            "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
+            "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
+            "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
+            "0.21, eval_every: 12,\n"
+            "  eval_sequences: 13, log_every: 14}\n"
+            "optimizer: {name: sgd, lr: 0.5, position_lr: 0.25, proj_lr: 0.26, betas: [0.6, 0.7], "
+            "eps: 0.8,\n"
+            "  weight_decay: 0.9, decay: all, momentum: 0.11, clip: 0.12}\n"
+            "schedule: {warmup: 0.13, decay: constant, length_start: 18, length_warmup: 0.19}\n"
+            "checkpoint: {every: 15, keep: 16}\n"
+            "finetune: {task: custom, init: a/b, seeds: 22, patience: 23, metric: f1, truncate: "
+            "tail, case: lower,\n"
+            "  text: one, text_pair: two, label: three}\n");
     CHECK_STR(c.run_dir, "r");
     CHECK(c.model.n == 70 && c.model.k[0] == 9 && c.model.k[1] == 8 && c.model.k[2] == 0);
     CHECK(c.model.scope == SCOPE_HEAD && c.model.tie_kv && c.model.projection == PROJECTION_FIXED);
@@ -173,6 +174,7 @@ static void test_members(void) {
           c.train.seed == 11);
     CHECK(c.train.mask_rate == 0.21 && c.train.eval_every == 12 && c.train.eval_sequences == 13);
     CHECK(c.train.log_every == 14 && c.optimizer.name == OPTIMIZER_SGD && c.optimizer.lr == 0.5);
+    CHECK(c.optimizer.position_lr == 0.25 && c.optimizer.proj_lr == 0.26);
     CHECK(c.optimizer.betas[0] == 0.6 && c.optimizer.betas[1] == 0.7 && c.optimizer.eps == 0.8);
     CHECK(c.optimizer.weight_decay == 0.9 && c.optimizer.decay == DECAY_ALL);
     CHECK(c.optimizer.momentum == 0.11 && c.optimizer.clip == 0.12);
@@ -196,7 +198,8 @@ static void test_defaults(void) {
     CHECK(c.model.n == 512 && c.model.layers == 12 && c.model.width == 768 && c.model.heads == 12);
     CHECK(c.model.k[0] == 128 && c.model.k[11] == 128 && c.model.k[12] == 0);
     CHECK(c.model.scope == SCOPE_LAYER && !c.model.tie_kv && c.model.norm == NORM_POST);
-    CHECK(c.model.proj_init_std == CONFIG_PROJ_INIT_STD);
+    CHECK(c.model.proj_init_std == CONFIG_PROJ_INIT_STD && c.model.init == INIT_SCHEME_NORMAL);
+    CHECK(c.optimizer.position_lr == 1 && c.optimizer.proj_lr == 1);
     CHECK(c.train.budget_unit == BUDGET_EPOCHS && c.train.budget == 1 && c.train.micro_batch == 16);
     CHECK(c.optimizer.betas[0] == 0.9 && c.optimizer.betas[1] == 0.98 && c.optimizer.eps == 1e-6);
     CHECK(c.optimizer.clip == 1 && c.schedule.warmup == 0.06 &&

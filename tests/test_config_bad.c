@@ -198,6 +198,10 @@ static void test_ranges(void) {
         {"model:\n  dropout: -0.1\n", "2:3", "wanted a number, 0 <= x < 1"},
         {"model:\n  attention_dropout: 1\n", "2:3", "wanted a number, 0 <= x < 1"},
         {"model:\n  proj_init_std: 0\n", "2:3", "wanted a number, 0 < x <= 10"},
+        {"model:\n  init: identity\n", "2:3",
+         "model.init = identity: not known: one of normal, local"},
+        {"optimizer:\n  position_lr: -0.1\n", "2:3", "position_lr = -0.1: wanted a number, 0 <= x"},
+        {"optimizer:\n  proj_lr: 11\n", "2:3", "proj_lr = 11: wanted a number, 0 <= x <= 10"},
         {"train:\n  mask_rate: 1\n", "2:3", "wanted a number, 0 < x < 1"},
         {"train:\n  epochs: 0\n", "2:3", "wanted a number, 0 < x"},
         {"optimizer:\n  eps: 0\n", "2:3", "wanted a number, 0 < x <= 1"},
@@ -242,6 +246,19 @@ static void test_contradictions(void) {
          "wanted one k for each layer, found 2 in model.k = [64, 32]"},
         {"train:\n  batch: 8\n  micro_batch: 16\n", "3:3",
          "train.micro_batch = 16: must be at most train.batch = 8"},
+        {"model:\n  projection: fixed\n  init: local\n", "3:3",
+         "model.init = local: needs model.projection = linear, found model.projection = fixed ("},
+        {"model:\n  init: local\n  projection: fixed\n", "3:3",
+         "model.projection = fixed: wanted linear (learned E and F) with model.init = local ("},
+        {"model:\n  width: 84\n  init: local\n", "3:3",
+         "model.init = local: needs heads of at least 8 elements; width / heads = 84 / 12 = 7, "
+         "from model.width = 84 ("},
+        {"model:\n  init: local\n  width: 84\n", "3:3",
+         "model.width = 84: width / heads = 84 / 12 = 7, wanted heads of at least 8 elements for "
+         "model.init = local ("},
+        {"model:\n  init: local\n  heads: 128\n", "3:3",
+         "model.heads = 128: width / heads = 768 / 128 = 6, wanted heads of at least 8"},
+        {"model:\n  attention: full\n  init: local\n  heads: 128\n", "4:3", "768 / 128 = 6"},
     };
     CHECK_TEXTS(rows);
 }

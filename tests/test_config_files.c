@@ -176,22 +176,37 @@ static void test_home(void) {
 
 static void test_notes(void) {
     static const struct {
-        const char *override, *note;
+        const char *file, *override, *note;
     } rows[] = {
-        {"optimizer.momentum=0.9", "override 'optimizer.momentum=0.9': optimizer.momentum has no "
-                                   "effect with optimizer.name = adamw\n"},
-        {"model.k=64", "model.k has no effect with model.attention = full"},
-        {"optimizer.weight_decay=0", NULL},
+        {"full.yaml", "optimizer.momentum=0.9",
+         "override 'optimizer.momentum=0.9': optimizer.momentum has no effect with optimizer.name "
+         "= adamw\n"},
+        {"full.yaml", "model.k=64", "model.k has no effect with model.attention = full"},
+        {"full.yaml", "model.proj_init_std=0.1",
+         "model.proj_init_std has no effect with model.attention = full"},
+        {"full.yaml", "optimizer.proj_lr=0.1",
+         "optimizer.proj_lr has no effect with model.attention = full"},
+        {"fixed.yaml", "model.proj_init_std=0.1",
+         "model.proj_init_std has no effect with model.projection = fixed"},
+        {"fixed.yaml", "optimizer.proj_lr=0.1",
+         "optimizer.proj_lr has no effect with model.projection = fixed"},
+        {"full.yaml", "optimizer.weight_decay=0", NULL},
+        {"full.yaml", "optimizer.position_lr=0.1", NULL},
+        {"full.yaml", "model.init=local", NULL},
+        {"fixed.yaml", "optimizer.position_lr=0.1", NULL},
+        {"base.yaml", "optimizer.proj_lr=0.1", NULL},
+        {"base.yaml", "model.proj_init_std=0.1", NULL},
     };
     put("base.yaml", "model: {k: 100}\n"); /* inherited: no note */
-    put("top.yaml", "extends: base.yaml\nmodel: {attention: full}\n");
+    put("full.yaml", "extends: base.yaml\nmodel: {attention: full}\n");
+    put("fixed.yaml", "model: {projection: fixed}\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Config c;
-        load_with(&c, "top.yaml", &rows[i].override, 1);
+        load_with(&c, rows[i].file, &rows[i].override, 1);
         if (rows[i].note)
             CHECK_STR_CONTAINS(c.notes, rows[i].note);
         else
-            CHECK(c.notes == NULL);
+            CHECK_MSG(c.notes == NULL, "%s: %s", rows[i].override, c.notes);
         config_free(&c);
     }
 }

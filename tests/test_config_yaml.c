@@ -125,7 +125,9 @@ static void draw_config(Config *out, Draws *d) {
     m->ffn = 1 + draw(d, 5000);
     m->dropout = draw_real(d);
     m->attention_dropout = draw_real(d);
-    m->init = (InitScheme)draw(d, 2);
+    bool linear = m->attention == ATTENTION_FULL || m->projection == PROJECTION_LINEAR;
+    bool can_be_local = linear && m->width / m->heads >= LOCAL_INIT_MIN_HEAD;
+    m->init = can_be_local ? (InitScheme)draw(d, 2) : INIT_SCHEME_NORMAL;
     m->proj_init_std = 1e-9 + draw_real(d);
     m->norm = (NormPlace)draw(d, 2);
     m->head_dropout = draw_real(d);
@@ -152,6 +154,8 @@ static void draw_config(Config *out, Draws *d) {
     OptimizerConfig *o = &out->optimizer;
     o->name = (OptimizerName)draw(d, 2);
     o->lr = 1e-12 + draw_real(d) / 1000;
+    o->position_lr = 10 * draw_real(d);
+    o->proj_lr = 10 * draw_real(d);
     o->betas[0] = draw_real(d);
     o->betas[1] = draw_real(d);
     o->eps = 1e-12 + draw_real(d) * 1e-6;

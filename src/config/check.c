@@ -85,12 +85,35 @@ static bool fill_k(Loader *loader, Err *err) {
     return true;
 }
 
+/* What local_init.h needs. */
+static bool check_local_init(Loader *loader, Err *err) {
+    const ModelConfig *model = &loader->config->model;
+    if (model->init != INIT_SCHEME_LOCAL) return true;
+    if (model->attention == ATTENTION_LINFORMER && model->projection != PROJECTION_LINEAR)
+        return fail_pair(loader, "model.init", "needs model.projection = linear, found",
+                         "model.projection", "wanted linear (learned E and F) with", err);
+    size_t head = model->width / model->heads;
+    if (head >= LOCAL_INIT_MIN_HEAD) return true;
+    bool by_width = origin_of(loader, find_key("model.width"))->order >
+                    origin_of(loader, find_key("model.heads"))->order;
+    char init_text[128], size_text[128];
+    snprintf(init_text, sizeof init_text,
+             "needs heads of at least %d elements; width / heads = %zu / %zu = %zu, from",
+             LOCAL_INIT_MIN_HEAD, model->width, model->heads, head);
+    snprintf(size_text, sizeof size_text,
+             "width / heads = %zu / %zu = %zu, wanted heads of at least %d elements for",
+             model->width, model->heads, head, LOCAL_INIT_MIN_HEAD);
+    return fail_pair(loader, "model.init", init_text, by_width ? "model.width" : "model.heads",
+                     size_text, err);
+}
+
 static bool check_rules(Loader *loader, Err *err) {
     const Config *config = loader->config;
     bool is_fresh = !finetune_from_checkpoint(config);
     if (is_fresh && config->model.width % config->model.heads != 0)
         return fail_pair(loader, "model.heads", "must divide", "model.width",
                          "must be a multiple of", err);
+    if (is_fresh && !check_local_init(loader, err)) return false;
     if (config->train.micro_batch > config->train.batch)
         return fail_pair(loader, "train.micro_batch", "must be at most", "train.batch",
                          "must be at least", err);

@@ -65,8 +65,8 @@ const ConfigKey schema_keys[] = {
     WORD("model.projection", model.projection, projection_words, "linear",
         "linear: E and F are learned; fixed: random N(0, 1/k), never trained"),
     WORD("model.attention", model.attention, attention_words, "linformer",
-        "full: ordinary attention, the baseline; k, sharing, projection and proj_init_std then "
-        "have no effect"),
+        "full: ordinary attention, the baseline; k, sharing, projection, proj_init_std and "
+        "optimizer.proj_lr then have no effect"),
     INTEGER("model.layers", model.layers, 1, CONFIG_MAX_LAYERS, "12",
         "encoder layers"),
     INTEGER("model.width", model.width, 1, 65536, "768",
@@ -80,11 +80,13 @@ const ConfigKey schema_keys[] = {
     REAL("model.attention_dropout", model.attention_dropout, 0, 1, OPEN_HIGH, "0.1",
         "on attention probabilities"),
     WORD("model.init", model.init, init_words, "normal",
-        "normal: RoBERTa's N(0, 0.02); local: every head begins at a neighbouring token, which "
-        "leaves the plateau of word frequencies many times sooner"),
+        "normal: RoBERTa's N(0, 0.02); local: every head begins at a neighbouring token (at a "
+        "neighbouring block of tokens where heads share E and F), which leaves the plateau of word "
+        "frequencies sooner; needs width / heads of at least 8 and projection linear"),
     REAL("model.proj_init_std", model.proj_init_std, 0, 10, OPEN_LOW,
         TEXT_OF_VALUE(CONFIG_PROJ_INIT_STD),
-        "standard deviation of learned E and F at the start; fixed ones have 1/sqrt(k)"),
+        "standard deviation of learned E and F at the start, under init: local of the noise on "
+        "them; fixed ones have 1/sqrt(k)"),
     WORD("model.norm", model.norm, norm_words, "post",
         "LayerNorm after each block as in RoBERTa, or before it with a final one"),
     REAL("model.head_dropout", model.head_dropout, 0, 1, OPEN_HIGH, "0",
@@ -145,9 +147,9 @@ const ConfigKey schema_keys[] = {
     REAL("optimizer.lr", optimizer.lr, 0, 100, OPEN_LOW, "1e-4",
         "peak learning rate; RoBERTa's for batch 256"),
     REAL("optimizer.position_lr", optimizer.position_lr, 0, 10, 0, "1",
-        "position embeddings learn at this share of lr"),
+        "position embeddings learn, and decay, at this share of lr; 0: not at all"),
     REAL("optimizer.proj_lr", optimizer.proj_lr, 0, 10, 0, "1",
-        "E and F learn at this share of lr"),
+        "E and F learn, and decay, at this share of lr; 0: not at all"),
     {"optimizer.betas", KEY_PAIR, MEMBER(optimizer.betas), 0, 1, OPEN_HIGH, NULL, 0, "[0.9, 0.98]",
         "AdamW's decay of the two moments"},
     REAL("optimizer.eps", optimizer.eps, 0, 1, OPEN_LOW, "1e-6",
