@@ -38,7 +38,8 @@ static Config config_small(void) {
                                  .proj_init_std = 0.02,
                                  .dropout = 0.1,
                                  .attention_dropout = 0.1};
-    config.optimizer = (OptimizerConfig){.lr = 3e-3, .position_lr = 1, .proj_lr = 1, .betas = {0.9, 0.98}, .eps = 1e-6, .clip = 1};
+    config.optimizer = (OptimizerConfig){
+        .lr = 3e-3, .position_lr = 1, .proj_lr = 1, .betas = {0.9, 0.98}, .eps = 1e-6, .clip = 1};
     return config;
 }
 

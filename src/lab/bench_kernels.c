@@ -232,7 +232,9 @@ static void run_embedding_backward(void *p) {
 }
 static void run_adamw(void *p) {
     Work *w = p;
-    static const OptimizerConfig adamw = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
+    static const OptimizerConfig adamw = {.position_lr = 1,
+                                          .proj_lr = 1,
+                                          .name = OPTIMIZER_ADAMW,
                                           .lr = 1e-4,
                                           .betas = {0.9, 0.98},
                                           .eps = 1e-6,

@@ -1,12 +1,13 @@
 #include "local_init.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 static const double EMBEDDING_STD = 0.1;
-static const double NORMAL_STD = 0.02;   /* what params_init gave the matrices */
-static const double PEAK_LOGIT = 20;     /* q . k / sqrt(d) at the wanted position */
-static const double SINK_LOGIT = 17;     /* below the peak, above what the next position has */
+static const double NORMAL_STD = 0.02;       /* what params_init gave the matrices */
+static const double PEAK_LOGIT = 20;         /* q . k / sqrt(d) at the wanted position */
+static const double SINK_LOGIT = 17;         /* below the peak, above what the next position has */
 static const double HIGHEST_FREQUENCY = 2.5; /* radians a position: neighbours differ clearly */
 
 enum { OFFSETS = 8 };
@@ -77,7 +78,8 @@ static void init_embeddings(Params *params, const Local *s) {
         }
 }
 
-/* q_i = R(offset) position_i and k_j = position_j, both times alpha, in the head's first elements. */
+/* q_i = R(offset) position_i and k_j = position_j, both times alpha, in the head's first elements.
+ */
 static void init_queries_keys(LayerParams *layer, const Local *s, size_t l, size_t head) {
     /* pairs of radius sqrt(2) after the LayerNorm: q . k = alpha^2 2 pairs at the peak */
     double alpha = sqrt(PEAK_LOGIT * sqrt((double)s->d) / (2 * (double)s->pairs));
@@ -159,6 +161,8 @@ static void init_layer(LayerParams *layer, const Local *s, size_t l) {
 void local_init(Params *params, const ModelConfig *config) {
     Local s = {.config = config, .C = config->width, .H = config->heads};
     s.d = s.C / s.H;
+    assert(s.d >= LOCAL_INIT_MIN_HEAD);
+    assert(!has_projection(&s) || config->projection == PROJECTION_LINEAR);
     s.pairs = s.d / 2 - 1;
     if (s.pairs > s.C / 8) s.pairs = s.C / 8; /* the rest of an embedding is the token's */
     init_embeddings(params, &s);

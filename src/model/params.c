@@ -135,7 +135,8 @@ static bool dim_extent(size_t *out, Dim dim, const ModelConfig *config, size_t l
 }
 
 static double row_init_std(const Row *row, const ModelConfig *config, size_t layer) {
-    if (row->init == INIT_NORMAL || row->init == INIT_POSITION) return 0.02; /* RoBERTa's initializer_range */
+    if (row->init == INIT_NORMAL || row->init == INIT_POSITION)
+        return 0.02; /* RoBERTa's initializer_range */
     if (row->init != INIT_PROJECTION) return 0;
     if (config->projection == PROJECTION_LINEAR) return config->proj_init_std;
     return 1 / sqrt((double)matrix_rows(
