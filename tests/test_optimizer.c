@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
+#include "model_fixture.h"
 #include "optimizer.h"
 #include "rng.h"
 #include "tensors.h"
@@ -26,7 +27,9 @@ static void fill(real *x, uint64_t key, double scale) {
 static void test_adamw_closed_form(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
-    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
+    OptimizerConfig config = {.position_lr = 1,
+                              .proj_lr = 1,
+                              .name = OPTIMIZER_ADAMW,
                               .betas = {0.9, 0.98},
                               .eps = 1e-6,
                               .weight_decay = 0.1,
@@ -61,7 +64,8 @@ static void test_adamw_closed_form(void) {
 static void test_adamw_is_sign_without_memory(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
-    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW, .decay = DECAY_MATRICES};
+    OptimizerConfig config = {
+        .position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW, .decay = DECAY_MATRICES};
     real w[2 * BLOCK] = {0}, m[2 * BLOCK] = {0}, v[2 * BLOCK] = {0}, g[2 * BLOCK] = {0};
     for (size_t i = 0; i < COUNT; i++)
         g[i] = g[BLOCK + i] = (real)((i % 2 ? -1 : 1) * (double)(1 + i));
@@ -88,7 +92,9 @@ static void test_decay_targets(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = cases[c].name,
+        OptimizerConfig config = {.position_lr = 1,
+                                  .proj_lr = 1,
+                                  .name = cases[c].name,
                                   .betas = {0.9, 0.98},
                                   .eps = 1e-6,
                                   .weight_decay = 0.5,
@@ -104,7 +110,8 @@ static void test_decay_targets(void) {
 static void test_sgd_momentum(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
-    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_SGD, .momentum = 0.5};
+    OptimizerConfig config = {
+        .position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_SGD, .momentum = 0.5};
     real w[2 * BLOCK] = {0}, m[2 * BLOCK] = {0}, g[2 * BLOCK];
     for (size_t i = 0; i < 2 * BLOCK; i++) g[i] = 4;
     for (uint64_t t = 1; t <= 3; t++) optimizer_step(w, m, NULL, g, &table, &config, 0.25, 0.5, t);
@@ -117,7 +124,9 @@ static void test_frozen_stays(void) {
     Tensor items[2];
     ParamTable table = two_tensors(items);
     items[0].frozen = true;
-    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
+    OptimizerConfig config = {.position_lr = 1,
+                              .proj_lr = 1,
+                              .name = OPTIMIZER_ADAMW,
                               .betas = {0.9, 0.98},
                               .eps = 1e-6,
                               .weight_decay = 0.5,
@@ -145,7 +154,9 @@ static void test_any_thread_count(void) {
     static const OptimizerName names[] = {OPTIMIZER_ADAMW, OPTIMIZER_SGD};
     real *g = tensor_normal(ALL, 1), *start = tensor_normal(ALL, 1);
     for (size_t n = 0; n < 2; n++) {
-        const OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = names[n],
+        const OptimizerConfig config = {.position_lr = 1,
+                                        .proj_lr = 1,
+                                        .name = names[n],
                                         .betas = {0.9, 0.98},
                                         .eps = 1e-6,
                                         .momentum = 0.9,
@@ -167,6 +178,80 @@ static void test_any_thread_count(void) {
                 if (!CHECK(m[t][i] != 0 && m[t][THIRD + i] != 0)) break;
             }
         }
+    }
+    tensors_free();
+}
+
+/* position_lr and proj_lr: the update and the decay of position embeddings, and of E and F, times
+ * that share; every other tensor, and the moments of all, as without them. */
+static void test_shares_of_the_rate(void) {
+    static const Init inits[] = {INIT_NORMAL, INIT_POSITION, INIT_PROJECTION, INIT_ZERO, INIT_ONE};
+    static const double shares[][2] = {{0.25, 1}, {1, 0.5}, {0, 2}};
+    enum { TENSORS = 5, ALL = TENSORS * BLOCK };
+    Tensor items[TENSORS];
+    for (size_t i = 0; i < TENSORS; i++)
+        items[i] = (Tensor){.offset = i * BLOCK, .count = COUNT, .matrix = true, .init = inits[i]};
+    const ParamTable table = {.items = items, .count = TENSORS, .block_reals = ALL};
+    real *start = tensor_normal(ALL, 1), *g = tensor_normal(ALL, 1);
+    for (size_t v = 0; v < 6; v++) {
+        OptimizerConfig config = {.name = v % 2 ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
+                                  .position_lr = 1,
+                                  .proj_lr = 1,
+                                  .betas = {0.9, 0.98},
+                                  .eps = 1e-6,
+                                  .momentum = 0.9,
+                                  .weight_decay = 0.5};
+        real *w[2], *m[2], *s[2];
+        for (size_t run = 0; run < 2; run++) {
+            w[run] = tensor_copy(start, ALL);
+            m[run] = tensor_filled(ALL, 0);
+            s[run] = tensor_filled(ALL, 0);
+            optimizer_step(w[run], m[run], s[run], g, &table, &config, 0.1, 0.5, 1);
+            config.position_lr = shares[v / 2][0];
+            config.proj_lr = shares[v / 2][1];
+        }
+        CHECK_SAME(m[1], m[0], ALL);
+        CHECK_SAME(s[1], s[0], ALL);
+        for (size_t i = 0; i < ALL; i++) {
+            Init init = inits[i / BLOCK];
+            double share = init == INIT_POSITION     ? config.position_lr
+                           : init == INIT_PROJECTION ? config.proj_lr
+                                                     : 1;
+            double change = (double)w[1][i] - (double)start[i];
+            double whole = (double)w[0][i] - (double)start[i];
+            /* weights of up to 4 round three times */
+            CHECK_CLOSE(change, share * whole, 16 * REAL_EPSILON);
+            if (i % BLOCK < COUNT) CHECK(whole != 0);
+        }
+    }
+    tensors_free();
+}
+
+/* Which tensors of a model these are. */
+static void test_shares_by_name(void) {
+    static const OptimizerConfig config = {
+        .name = OPTIMIZER_SGD, .position_lr = 0.25, .proj_lr = 0.5};
+    for (size_t v = 0; v < 6; v++) {
+        ModelConfig model = model_config_tiny();
+        model.scope = (Scope)(v % 3);
+        model.tie_kv = v / 3;
+        Model m;
+        model_create(&m, &model, 1, 1, ACTS_INFERENCE);
+        size_t count = m.table.block_reals, positions = 0, projections = 0;
+        real *w = tensor_filled(count, 0), *moment = tensor_filled(count, 0);
+        optimizer_step(w, moment, NULL, tensor_filled(count, 1), &m.table, &config, 1, 1, 1);
+        for (size_t i = 0; i < m.table.count; i++) {
+            const Tensor *t = &m.table.items[i];
+            bool is_position = !strcmp(t->name, "position");
+            bool is_projection = strstr(t->name, "seq_proj") != NULL;
+            double rate = is_position ? 0.25 : is_projection ? 0.5 : 1;
+            positions += is_position;
+            projections += is_projection;
+            for (size_t j = 0; j < t->count; j++) CHECK_CLOSE(w[t->offset + j], -rate, 0);
+        }
+        CHECK_INT(positions, 1);
+        CHECK_INT(projections, (model.tie_kv ? 1 : 2) * (model.scope == SCOPE_MODEL ? 1 : 2));
+        model_destroy(&m);
     }
     tensors_free();
 }
@@ -196,6 +281,8 @@ const Test tests_optimizer[] = {
     {"sgd_momentum", test_sgd_momentum, 0},
     {"frozen_stays", test_frozen_stays, 0},
     {"any_thread_count", test_any_thread_count, 0},
+    {"shares_of_the_rate", test_shares_of_the_rate, 0},
+    {"shares_by_name", test_shares_by_name, 0},
     {"norm_and_clip", test_norm_and_clip, 0},
     {0},
 };
