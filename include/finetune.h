@@ -52,7 +52,8 @@ typedef struct FinetuneResult {
 
 /* Runs `finetune` for every seed of config->finetune.  The files of config must be known
  * (config_resolve_data).  With RESUME_AUTO seeds that are complete are taken over, and an
- * unfinished one begins again; with RESUME_NEVER a run folder that holds any is an error that names --resume.
+ * unfinished one begins again; with RESUME_NEVER a run folder that holds any is an error that names
+ * --resume.
  * Signals and err->code as in trainer_pretrain. */
 bool finetune_run(FinetuneResult *out, const Config *config, ResumeMode resume, Err *err);
 void finetune_result_free(FinetuneResult *result); /* accepts a zeroed result */

@@ -1,4 +1,4 @@
-/* model.init: the weights, entry by entry.  What attention makes of them: test_local_attention.c. */
+/* model.init: the weights, entry by entry. What attention makes of them: test_local_attention.c. */
 #include <stdlib.h>
 
 #include "harness.h"

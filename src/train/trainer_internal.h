@@ -52,8 +52,8 @@ typedef struct StepStats {
 bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *err);
 void trainer_destroy(Trainer *trainer);
 
-/* Gradients of the loss of samples first..first+count-1 into trainer->blocks.grads (overwritten); masked:
- * their masked tokens. Returns the loss summed over them. */
+/* Gradients of the loss of samples first..first+count-1 into trainer->blocks.grads (overwritten);
+ * masked: their masked tokens. Returns the loss summed over them. */
 double trainer_gradients(Trainer *trainer, uint64_t first, size_t count, size_t masked);
 
 /* One update. */
