@@ -87,8 +87,8 @@ void params_view(Params *out, const ParamTable *table, const ModelConfig *config
 const char *params_first_nonfinite(const real *block, const ParamTable *table);
 
 /* N(0, 0.02) matrices, zero biases, LayerNorm weights 1, projections N(0, proj_init_std) (fixed
- * ones N(0, 1/k)); under config->init local then what local_init.h says.  Each tensor is a function of
- * (seed, its name): models that differ in one tensor agree in the others. */
+ * ones N(0, 1/k)); under config->init local then what local_init.h says.  Each tensor is a function
+ * of (seed, its name): models that differ in one tensor agree in the others. */
 void params_init(real *block, const ParamTable *table, const ModelConfig *config, uint64_t seed);
 
 #endif
