@@ -19,6 +19,14 @@ typedef struct Bytes {
 bool io_read_file(Bytes *out, const char *path, size_t limit, Err *err);
 void io_bytes_free(Bytes *bytes);
 
+/* Opens a regular file for reading; -1 with the same messages otherwise. */
+typedef struct FileInfo {
+    uint64_t size;
+    int64_t mtime_ns; /* of the last modification */
+} FileInfo;
+int io_open_regular(FileInfo *info, const char *path, Err *err);
+bool io_file_info(FileInfo *out, const char *path, Err *err); /* of one that can be opened */
+
 typedef struct Map {
     const unsigned char *data;
     size_t size;

@@ -17,6 +17,9 @@ typedef struct TextTotals {
     uint64_t longest_line; /* bytes, the largest of the shards */
 } TextTotals;
 
+/* Name and value of total i, for those who list them all; NULL past the last. */
+const char *text_totals_member(uint64_t *value, const TextTotals *totals, size_t i);
+
 /* One text shard and the token shard made of it. */
 typedef struct ManifestShard {
     char *path;         /* token shard file */
@@ -56,7 +59,7 @@ void manifest_free(Manifest *manifest); /* accepts a zeroed Manifest */
  * or program format version changed), on config->train.threads threads, streaming; trains nothing.
  * Atomic per shard; the complete manifest is written last, one of what is done so far now and then,
  * so that the next preparation goes on from there. The tokens do not depend on the number of
- * threads.  A file that is both training and held-out text is refused.  A stop signal ends it with
+ * threads.  Text that is both training and held-out text is refused.  A stop signal ends it with
  * ERR_SIGNAL. */
 bool prepare_run(const Config *config, Err *err);
 

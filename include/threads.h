@@ -39,6 +39,9 @@ const char *threads_warning(void);
  * concurrency). */
 bool threads_self_test(Err *err);
 
+/* threads_set, a log line that describes the machine, warnings, threads_self_test. */
+bool threads_start(size_t count, Err *err);
+
 /* One line for logs: threads, OpenBLAS version, kernel, thread back end, cpu set size. Written to
  * buf. */
 void threads_describe(char *buf, size_t size);

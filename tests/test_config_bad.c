@@ -470,7 +470,6 @@ static void test_overrides(void) {
         {{"data.train=*.txt"}, "a glob that starts with * needs quotes"},
         {{"run=a\nb"}, "override 'run=a?b'"},
         {{"run=\xff"}, "override 'run=?': byte 0xff is not UTF-8"},
-        {{"train.steps=5", "train.hours=1"}, "train.steps is given too (override 'train.steps=5')"},
         {{"model.heads=5"}, "(the default)"},
     };
     const char *path = test_temp_path("good.yaml");

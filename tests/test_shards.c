@@ -143,7 +143,7 @@ static void test_bad_files(void) {
 static void test_unreadable(void) {
     Reading r = read_path(test_temp_dir());
     CHECK(!r.ok);
-    CHECK_STR_CONTAINS(r.err.msg, "is a directory, wanted a text file");
+    CHECK_STR_CONTAINS(r.err.msg, "is a directory, wanted a file");
     const char *pipe_path = test_temp_path("pipe.txt");
     REQUIRE(mkfifo(pipe_path, 0600) == 0);
     r = read_path(pipe_path);

@@ -345,7 +345,7 @@ static void test_files(void) {
 
     path = task_fixture_write("folder/a.tsv", SST2, sizeof SST2 - 1);
     CHECK(!read_path(test_temp_path("folder"), TASK_SST2, &err));
-    check_message(&err, test_temp_path("folder"), ": is a directory, wanted a text file");
+    check_message(&err, test_temp_path("folder"), ": is a directory, wanted a file");
 
     path = task_fixture_write("a.tsv.gz", SST2 "a\t1\nb\t0\n", sizeof SST2 + 7);
     CHECK_MSG(read_path(path, TASK_SST2, &err), "%s", err.msg);

@@ -5,11 +5,11 @@
 #include <sys/resource.h>
 
 #include "../src/data/shards.h"
-#include "../src/data/utf8.h"
 #include "harness.h"
 #include "io.h"
 #include "reading.h"
 #include "rng.h"
+#include "utf8.h"
 
 static Reading read_text(const char *text) {
     return read_memory(text, strlen(text), "memory.txt");

@@ -20,8 +20,7 @@ static bool fail_errno(Err *err, const char *path, const char *what, int error) 
     return err_set(err, ERR_FAILED, "%s: %s: %s", path, what, strerror(error));
 }
 
-/* Opens a regular file for reading; -1 with the error set otherwise. */
-static int open_regular(uint64_t *size, const char *path, Err *err) {
+int io_open_regular(FileInfo *info, const char *path, Err *err) {
     /* non-blocking, because opening a pipe nobody writes to would wait for ever */
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
@@ -34,11 +33,18 @@ static int open_regular(uint64_t *size, const char *path, Err *err) {
     } else if (!S_ISREG(st.st_mode)) {
         err_set(err, ERR_FAILED, "%s: is a pipe or device, wanted a regular file", path);
     } else {
-        *size = (uint64_t)st.st_size;
+        *info = (FileInfo){(uint64_t)st.st_size,
+                           (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec};
         return fd;
     }
     if (fd >= 0) close(fd);
     return -1;
+}
+
+bool io_file_info(FileInfo *out, const char *path, Err *err) {
+    int fd = io_open_regular(out, path, err);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
 }
 
 /* As read(2), but never fewer than `size` bytes before the end of the file; -1 on errors. */
@@ -58,9 +64,10 @@ bool io_read_file(Bytes *out, const char *path, size_t limit, Err *err) {
     *out = (Bytes){0};
     bool ok = false;
     unsigned char *data = NULL;
-    uint64_t size = 0;
-    int fd = open_regular(&size, path, err);
+    FileInfo info;
+    int fd = io_open_regular(&info, path, err);
     if (fd < 0) return false;
+    uint64_t size = info.size;
     if (size > limit) {
         err_set(err, ERR_FAILED, "%s: %llu bytes, the limit is %zu", path, (unsigned long long)size,
                 limit);
@@ -93,9 +100,10 @@ void io_bytes_free(Bytes *bytes) {
 
 bool io_map(Map *out, const char *path, Err *err) {
     *out = (Map){0};
-    uint64_t size = 0;
-    int fd = open_regular(&size, path, err);
+    FileInfo info;
+    int fd = io_open_regular(&info, path, err);
     if (fd < 0) return false;
+    uint64_t size = info.size;
     bool ok = true;
     if (size > SIZE_MAX) {
         ok = err_set(err, ERR_FAILED, "%s: %llu bytes do not fit this machine's addresses", path,
@@ -314,10 +322,10 @@ uint64_t io_hash_end(IoHash *hash) {
 
 bool io_hash_file(uint64_t *out, const char *path, Err *err) {
     bool ok = false;
-    uint64_t size = 0;
+    FileInfo info;
     XXH3_state_t *state = NULL;
     unsigned char *chunk = NULL;
-    int fd = open_regular(&size, path, err);
+    int fd = io_open_regular(&info, path, err);
     if (fd < 0) return false;
     state = XXH3_createState();
     chunk = malloc(HASH_CHUNK);

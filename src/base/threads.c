@@ -13,6 +13,7 @@
 #endif
 
 #include "cgroup.h"
+#include "log.h"
 
 /* Weak: with another BLAS they are absent, and the questions they answer do not arise. */
 #pragma weak openblas_get_corename
@@ -198,6 +199,15 @@ void threads_describe(char *buf, size_t size) {
              threads == 1 ? "" : "s", affinity_cpus(), name, version, threads_blas_kernel(),
              pool >= 0 && pool <= 2 ? pools[pool] : "threads unknown",
              l2 ? ", OPENBLAS_L2_SIZE=" : "", l2 ? l2 : "");
+}
+
+bool threads_start(size_t count, Err *err) {
+    char text[256];
+    threads_set(count);
+    threads_describe(text, sizeof text);
+    log_info("%s", text);
+    if (threads_warning()) log_warn("%s", threads_warning());
+    return threads_self_test(err);
 }
 
 size_t threads_peak_rss(void) {

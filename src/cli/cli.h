@@ -101,9 +101,6 @@ void log_cut(size_t cut, size_t rows, size_t n, const FinetuneConfig *task);
  * its config's data.valid. */
 bool eval_task(const Args *args, const LoadedModel *model, Err *err);
 
-/* Sets the thread count (0: all), logs the machine line and warnings, and tests the BLAS. */
-bool start_threads(size_t threads, Err *err);
-
 /* Prints the object on one line and deletes it. */
 bool print_json(cJSON *object, Err *err);
 

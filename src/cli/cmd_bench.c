@@ -84,7 +84,7 @@ static bool run_kernels(const Args *args, Err *err) {
     if (args->count > 1)
         return err_set(err, ERR_CONFIG, "bench kernels: unexpected argument %s", args->items[1]);
     BenchKernels kernels;
-    bool ok = start_threads(args->options.threads, err) && bench_kernels(&kernels, err);
+    bool ok = threads_start(args->options.threads, err) && bench_kernels(&kernels, err);
     if (!ok) return false;
     if (args->options.json)
         ok = print_kernels_json(&kernels, err);
@@ -148,7 +148,7 @@ static bool run_step(const Args *args, Err *err) {
     Config config;
     BenchStep step;
     bool ok = load_config(&config, args, 1, err) && take_vocab(&config, err) &&
-              start_threads(o->threads ? o->threads : config.train.threads, err) &&
+              threads_start(o->threads ? o->threads : config.train.threads, err) &&
               bench_step(&step, &config, &options, err);
     if (ok && o->json)
         ok = print_step_json(&step, err);
@@ -214,12 +214,29 @@ static bool run_finetune(const Args *args, Err *err) {
     return ok;
 }
 
+/* What another kind of benchmark takes must not be ignored silently. */
+static bool check_options(const Options *o, const char *kind, Err *err) {
+    const struct {
+        const char *name, *kinds;
+        size_t value;
+    } given[] = {{"--sequences", "step", o->sequences},
+                 {"--steps", "step finetune", o->steps},
+                 {"--warmup", "step", o->warmup},
+                 {"--pad", "finetune", o->pad}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        if (given[i].value && !strstr(given[i].kinds, kind))
+            return err_set(err, ERR_CONFIG, "bench %s takes no %s", kind, given[i].name);
+    }
+    return true;
+}
+
 static bool run(const Args *args, Err *err) {
     static const char *const kinds[] = {"kernels", "step", "finetune", NULL};
     const char *kind = args->items[0];
-    if (!strcmp(kind, "kernels")) return run_kernels(args, err);
-    if (!strcmp(kind, "step")) return run_step(args, err);
-    if (!strcmp(kind, "finetune")) return run_finetune(args, err);
+    const Options *o = &args->options;
+    if (!strcmp(kind, "kernels")) return check_options(o, kind, err) && run_kernels(args, err);
+    if (!strcmp(kind, "step")) return check_options(o, kind, err) && run_step(args, err);
+    if (!strcmp(kind, "finetune")) return check_options(o, kind, err) && run_finetune(args, err);
     const char *near = near_word(kind, kinds);
     return err_set(err, ERR_CONFIG, "bench %.40s: %s%s", kind,
                    near ? "did you mean bench "

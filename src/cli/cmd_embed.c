@@ -5,6 +5,7 @@
 #include "cli.h"
 #include "embed.h"
 #include "npy.h"
+#include "threads.h"
 
 static bool choose_pooling(Pooling *out, const char *name, Err *err) {
     *out = POOLING_CLS;
@@ -72,7 +73,7 @@ static bool run(const Args *args, Err *err) {
     Pooling pooling;
     if (!o->out)
         return err_set(err, ERR_CONFIG, "embed needs --out X.npy: the file the vectors go to");
-    bool ok = choose_pooling(&pooling, o->pooling, err) && start_threads(o->threads, err) &&
+    bool ok = choose_pooling(&pooling, o->pooling, err) && threads_start(o->threads, err) &&
               loaded_model_open(&model, args->items[0], err) &&
               embedder_create(&embedder, &model, pooling, o->batch, err) &&
               embed_to_file(&embedder, args, err) && print_result(&embedder, o, err);

@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "text_eval.h"
+#include "threads.h"
 
 /* The texts given, or the held-out ones that the checkpoint's config names. */
 static bool choose_texts(PathList *out, TextEvalOptions *options, const Args *args,
@@ -14,7 +15,8 @@ static bool choose_texts(PathList *out, TextEvalOptions *options, const Args *ar
             return err_set(err, ERR_CONFIG,
                            "no text given, and the checkpoint's config names none in data.valid");
         if (!options->sequences) options->sequences = config->train.eval_sequences;
-        return config_expand_globs(out, &config->data.valid_globs, "data.valid", err);
+        return config_expand_globs(out, &config->data.valid_globs, "data.valid", err) ||
+               err_context(err, "%s: the text it was evaluated on", args->items[0]);
     }
     out->items = calloc(args->count, sizeof *out->items);
     if (!out->items) return err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
@@ -67,7 +69,7 @@ static bool eval_text(const Args *args, const LoadedModel *model, Err *err) {
 
 static bool run(const Args *args, Err *err) {
     LoadedModel model = {0};
-    bool ok = start_threads(args->options.threads, err) &&
+    bool ok = threads_start(args->options.threads, err) &&
               loaded_model_open(&model, args->items[0], err) &&
               (model.checkpoint.config.model.classes > 0 ? eval_task(args, &model, err)
                                                          : eval_text(args, &model, err));

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "fill_mask.h"
+#include "threads.h"
 
 enum { TOP_DEFAULT = 5 };
 
@@ -86,13 +87,14 @@ done:
 /* Every line of stdin that is not empty. */
 static bool fill_lines(const Output *output, FillMask *fill, Err *err) {
     char *line = NULL;
-    size_t capacity = 0, number = 0;
+    size_t capacity = 0, number = 0, texts = 0;
     bool ok = true;
     for (ssize_t length; ok && (length = getline(&line, &capacity, stdin)) >= 0;) {
         number++;
         while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
             line[--length] = 0;
         if (length == 0) continue;
+        texts++;
         if (strlen(line) != (size_t)length) {
             ok = err_set(err, ERR_FAILED, "stdin, line %zu: a NUL byte; wanted text", number);
         } else {
@@ -102,7 +104,7 @@ static bool fill_lines(const Output *output, FillMask *fill, Err *err) {
         fflush(stdout); /* an answer a line, also through a pipe */
     }
     if (ok && ferror(stdin)) ok = err_set(err, ERR_FAILED, "stdin: cannot be read");
-    if (ok && number == 0)
+    if (ok && texts == 0)
         ok = err_set(err, ERR_CONFIG, "no text: give it as an argument or on stdin");
     free(line);
     return ok;
@@ -112,7 +114,7 @@ static bool run(const Args *args, Err *err) {
     LoadedModel model = {0};
     FillMask fill = {0};
     Output output = {.model = &model, .top = args->options.top ? args->options.top : TOP_DEFAULT};
-    bool ok = start_threads(args->options.threads, err) &&
+    bool ok = threads_start(args->options.threads, err) &&
               loaded_model_open(&model, args->items[0], err) &&
               fill_mask_create(&fill, &model, err);
     size_t pieces = ok ? tokenizer_vocab_size(model.tokenizer) - TOKEN_SPECIALS : 0;

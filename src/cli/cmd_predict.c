@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "io.h"
 #include "predict.h"
+#include "threads.h"
 
 typedef enum Format { FORMAT_TSV, FORMAT_JSON_LINES, FORMAT_JSON_OBJECT } Format;
 
@@ -160,7 +161,7 @@ static bool run(const Args *args, Err *err) {
     Format format;
     size_t block;
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is a message, as a full disk is */
-    bool ok = choose_format(&format, o, err) && start_threads(o->threads, err) &&
+    bool ok = choose_format(&format, o, err) && threads_start(o->threads, err) &&
               loaded_model_open(&model, args->items[0], err) &&
               predictor_create(&predictor, &model, o->batch, err) &&
               output_create(&output, format, o->file, &checkpoint->labels, err) &&

@@ -2,6 +2,7 @@
 
 #include "cli.h"
 #include "file_lock.h"
+#include "inspect.h"
 #include "log.h"
 #include "prepare.h"
 #include "stop_signal.h"
@@ -18,21 +19,6 @@ static void print_part(const char *name, const ManifestPart *part) {
            show_count(t->empty_documents));
 }
 
-static void add_part(cJSON *object, const char *name, const ManifestPart *part) {
-    const TextTotals *t = &part->totals;
-    cJSON *item = cJSON_AddObjectToObject(object, name);
-    cJSON_AddNumberToObject(item, "documents", (double)t->documents);
-    cJSON_AddNumberToObject(item, "lines", (double)t->lines);
-    cJSON_AddNumberToObject(item, "tokens", (double)t->tokens);
-    cJSON_AddNumberToObject(item, "text_bytes", (double)t->text_bytes);
-    cJSON_AddNumberToObject(item, "unknown", (double)t->unknown);
-    cJSON_AddNumberToObject(item, "dropped_bytes", (double)t->dropped_bytes);
-    cJSON_AddNumberToObject(item, "split_lines", (double)t->split_lines);
-    cJSON_AddNumberToObject(item, "empty_documents", (double)t->empty_documents);
-    cJSON_AddNumberToObject(item, "unigram_entropy", part->unigram_entropy);
-    cJSON_AddNumberToObject(item, "shards", (double)part->shard_count);
-}
-
 static bool print_manifest(const char *folder, const Manifest *manifest, bool json, Err *err) {
     if (!json) {
         printf("%s: vocabulary %s, data hash %s\n", folder, show_count(manifest->vocab),
@@ -46,8 +32,8 @@ static bool print_manifest(const char *folder, const Manifest *manifest, bool js
     cJSON_AddNumberToObject(object, "vocab", (double)manifest->vocab);
     cJSON_AddStringToObject(object, "tokenizer_hash", show_hash(manifest->tokenizer_hash));
     cJSON_AddStringToObject(object, "data_hash", show_hash(manifest->data_hash));
-    add_part(object, "train", &manifest->train);
-    add_part(object, "valid", &manifest->valid);
+    add_manifest_part(object, "train", &manifest->train);
+    add_manifest_part(object, "valid", &manifest->valid);
     return print_json(object, err);
 }
 

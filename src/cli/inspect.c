@@ -166,18 +166,14 @@ static bool add_shards(cJSON *list, const char *part_name, const ManifestPart *p
     return true;
 }
 
-static void add_part(cJSON *object, const char *name, const ManifestPart *part) {
-    const TextTotals *t = &part->totals;
+void add_manifest_part(cJSON *object, const char *name, const ManifestPart *part) {
     cJSON *item = cJSON_AddObjectToObject(object, name);
-    add_count(item, "documents", t->documents);
-    add_count(item, "lines", t->lines);
-    add_count(item, "tokens", t->tokens);
-    add_count(item, "text_bytes", t->text_bytes);
-    add_count(item, "unknown", t->unknown);
-    add_count(item, "dropped_bytes", t->dropped_bytes);
-    add_count(item, "split_lines", t->split_lines);
-    add_count(item, "empty_documents", t->empty_documents);
+    const char *member;
+    uint64_t value;
+    for (size_t i = 0; (member = text_totals_member(&value, &part->totals, i)) != NULL; i++)
+        add_count(item, member, value);
     cJSON_AddNumberToObject(item, "unigram_entropy", part->unigram_entropy);
+    add_count(item, "shards", part->shard_count);
 }
 
 bool inspect_manifest(cJSON *object, const char *path, Err *err) {
@@ -190,8 +186,8 @@ bool inspect_manifest(cJSON *object, const char *path, Err *err) {
     add_hash(object, "data_hash", manifest.data_hash);
     cJSON_AddBoolToObject(object, "complete", manifest.complete);
     cJSON_AddStringToObject(object, "normalizer", manifest.normalizer ? manifest.normalizer : "");
-    add_part(object, "train", &manifest.train);
-    add_part(object, "valid", &manifest.valid);
+    add_manifest_part(object, "train", &manifest.train);
+    add_manifest_part(object, "valid", &manifest.valid);
     cJSON *shards = cJSON_AddArrayToObject(object, "shards");
     bool ok = add_shards(shards, "train", &manifest.train, &manifest, err) &&
               add_shards(shards, "valid", &manifest.valid, &manifest, err);

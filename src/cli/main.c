@@ -1,6 +1,7 @@
 /* linformer: one binary, sub-commands.  The only place that prints an error and ends the
  * program. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,7 +72,7 @@ static bool fail_unknown(const char *what, const char *name, Err *err) {
 
 static bool run_help(int argc, char **argv, Err *err) {
     if (argc > 1) return err_set(err, ERR_CONFIG, "help: unexpected argument %.40s", argv[1]);
-    if (argc == 0)
+    if (argc == 0 || !strcmp(argv[0], "help"))
         write_help(stdout);
     else if (!strcmp(argv[0], "config"))
         config_write_help(stdout);
@@ -120,6 +121,7 @@ static bool dispatch(int argc, char **argv, Err *err) {
 
 int main(int argc, char **argv) {
     threads_prepare_process(argv);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow on is an error like a full disk */
     Err err = {0};
     bool ok = dispatch(argc, argv, &err);
     if (fflush(stdout) != 0 || ferror(stdout)) { /* a full disk must not look like a result */

@@ -1,17 +1,28 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
-#include "log.h"
-#include "threads.h"
+#include "utf8.h"
 
 enum { BUFFERS = 8, BUFFER_SIZE = 40 };
+
+/* Paths and texts may hold bytes that are no UTF-8, JSON may not: they are written as U+FFFD. */
+static void put_utf8(const char *text) {
+    for (size_t left = strlen(text); left > 0;) {
+        size_t length = utf8_length((const unsigned char *)text, left);
+        fwrite(length ? text : "\xEF\xBF\xBD", 1, length ? length : 3, stdout);
+        text += length ? length : 1;
+        left -= length ? length : 1;
+    }
+}
 
 bool print_json(cJSON *object, Err *err) {
     char *text = object ? cJSON_PrintUnformatted(object) : NULL;
     cJSON_Delete(object);
     if (!text) return err_set(err, ERR_FAILED, "out of memory for the JSON output");
-    puts(text);
+    put_utf8(text);
+    putchar('\n');
     cJSON_free(text);
     return true;
 }
@@ -51,13 +62,4 @@ const char *show_hash(unsigned long long hash) {
     char *out = next_buffer();
     snprintf(out, BUFFER_SIZE, "%016llx", hash);
     return out;
-}
-
-bool start_threads(size_t threads, Err *err) {
-    char text[256];
-    threads_set(threads);
-    threads_describe(text, sizeof text);
-    log_info("%s", text);
-    if (threads_warning()) log_warn("%s", threads_warning());
-    return threads_self_test(err);
 }

@@ -1,13 +1,12 @@
 #include "encode_shards.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "clock.h"
+#include "io.h"
 #include "log.h"
 #include "stop_signal.h"
 #include "text_reader.h"
@@ -59,23 +58,6 @@ typedef struct Pipeline {
     Err *err;
 } Pipeline;
 
-bool stat_text(uint64_t *size, int64_t *mtime_ns, const char *path, Err *err) {
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return err_set(err, ERR_FAILED, "%s: cannot open: %s", path, strerror(errno));
-    if (S_ISDIR(st.st_mode)) {
-        return err_set(err, ERR_FAILED,
-                       "%s: is a directory, wanted a text file; for its files write %s/*", path,
-                       path);
-    }
-    if (!S_ISREG(st.st_mode)) {
-        return err_set(err, ERR_FAILED, "%s: is a pipe or device, wanted a regular file", path);
-    }
-    *size = (uint64_t)st.st_size;
-    *mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-    return true;
-}
-
 static void block_free(Block *b) {
     free(b->sizes);
     free(b->text);
@@ -98,20 +80,19 @@ static bool block_create(Block *b, const Tokenizer *tokenizer, Err *err) {
 /* After the last line of a shard: the text must be the one that was opened. */
 static bool end_shard(Pipeline *p, Block *b, Err *err) {
     const ManifestShard *item = p->items[p->reading];
-    uint64_t size;
-    int64_t mtime;
+    FileInfo info;
     b->last = true;
     b->counts = *text_reader_counts(p->reader);
     b->text_hash = text_reader_file_hash(p->reader);
     text_reader_close(p->reader);
     p->reader = NULL;
-    if (!stat_text(&size, &mtime, item->text_path, err)) return false;
-    if (size != item->text_size || mtime != item->text_mtime_ns) {
+    if (!io_file_info(&info, item->text_path, err)) return false;
+    if (info.size != item->text_size || info.mtime_ns != item->text_mtime_ns) {
         return err_set(err, ERR_FAILED,
                        "%s: changed while it was read; prepare again when it is complete",
                        item->text_path);
     }
-    p->bytes_before += size;
+    p->bytes_before += info.size;
     p->reading++;
     return true;
 }
@@ -128,7 +109,10 @@ static bool read_block(bool *more, uint64_t *number, Block *b, Pipeline *p, Err 
     b->lines = b->text_size = 0;
     ManifestShard *item = p->items[p->reading];
     if (!p->reader) {
-        if (!stat_text(&item->text_size, &item->text_mtime_ns, item->text_path, err)) return false;
+        FileInfo info;
+        if (!io_file_info(&info, item->text_path, err)) return false;
+        item->text_size = info.size;
+        item->text_mtime_ns = info.mtime_ns;
         if (!text_reader_open(&p->reader, item->text_path, err)) return false;
     }
     while (b->text_size + TEXT_PIECE_MAX <= BLOCK_TEXT && b->lines < BLOCK_LINES) {

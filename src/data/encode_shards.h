@@ -23,7 +23,4 @@ typedef struct ShardsReady {
 bool encode_shards(ManifestShard *const *items, size_t count, const Tokenizer *tokenizer,
                    size_t threads, const ShardsReady *ready, Err *err);
 
-/* Size, in bytes, and modification time of a regular file. */
-bool stat_text(uint64_t *size, int64_t *mtime_ns, const char *path, Err *err);
-
 #endif

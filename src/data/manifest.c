@@ -37,6 +37,12 @@ static uint64_t *total_at(TextTotals *t, size_t i) {
     return (uint64_t *)(void *)((char *)t + total_fields[i].offset);
 }
 
+const char *text_totals_member(uint64_t *value, const TextTotals *totals, size_t i) {
+    if (i >= TOTAL_FIELDS) return NULL;
+    memcpy(value, (const char *)totals + total_fields[i].offset, sizeof *value);
+    return total_fields[i].name;
+}
+
 void text_totals_add(TextTotals *sum, const TextTotals *more) {
     uint64_t longest =
         sum->longest_line > more->longest_line ? sum->longest_line : more->longest_line;
@@ -66,10 +72,10 @@ void manifest_free(Manifest *manifest) {
 /* ---- writing */
 
 static void add_totals(cJSON *object, const TextTotals *totals) {
-    TextTotals copy = *totals;
-    for (size_t i = 0; i < TOTAL_FIELDS; i++) {
-        cJSON_AddNumberToObject(object, total_fields[i].name, (double)*total_at(&copy, i));
-    }
+    const char *name;
+    uint64_t value;
+    for (size_t i = 0; (name = text_totals_member(&value, totals, i)) != NULL; i++)
+        cJSON_AddNumberToObject(object, name, (double)value);
 }
 
 static const char *file_name(const char *path) {
@@ -155,8 +161,7 @@ static const cJSON *member(Reader *r, const cJSON *object, const char *name) {
 static uint64_t read_count(Reader *r, const cJSON *object, const char *name) {
     const cJSON *item = member(r, object, name);
     uint64_t value = 0;
-    if (item && !json_take_count(&value, item))
-        fault(r, name, "wanted a whole number below 2^53");
+    if (item && !json_take_count(&value, item)) fault(r, name, "wanted a whole number below 2^53");
     return value;
 }
 

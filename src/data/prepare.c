@@ -53,9 +53,8 @@ static bool list_part(ManifestPart *out, const PathList *paths, const char *fold
     if (!out->shards)
         return err_set(err, ERR_FAILED, "no memory for %zu text shards", paths->count);
     for (size_t i = 0; i < paths->count; i++) {
-        uint64_t size;
-        int64_t mtime;
-        if (!stat_text(&size, &mtime, paths->items[i], err)) return false;
+        FileInfo info;
+        if (!io_file_info(&info, paths->items[i], err)) return false;
         char *absolute = realpath(paths->items[i], NULL);
         if (!absolute)
             return err_set(err, ERR_FAILED, "%s: cannot open: %s", paths->items[i],
@@ -66,7 +65,8 @@ static bool list_part(ManifestPart *out, const PathList *paths, const char *fold
             continue;
         }
         ManifestShard *item = &out->shards[out->shard_count++];
-        *item = (ManifestShard){.text_path = absolute, .text_size = size, .text_mtime_ns = mtime};
+        *item = (ManifestShard){
+            .text_path = absolute, .text_size = info.size, .text_mtime_ns = info.mtime_ns};
         item->path = token_path(folder, absolute);
         if (!item->path) return err_set(err, ERR_FAILED, "%s: no memory", absolute);
     }
@@ -78,20 +78,8 @@ static bool list_texts(Manifest *out, const Config *config, Err *err) {
     if (config->data.train.count == 0 && config->data.valid.count == 0) {
         return err_set(err, ERR_CONFIG, "data.train and data.valid name no text shard");
     }
-    if (!list_part(&out->train, &config->data.train, folder, err))
-        return err_context(err, "data.train");
-    if (!list_part(&out->valid, &config->data.valid, folder, err))
-        return err_context(err, "data.valid");
-    for (size_t i = 0; i < out->valid.shard_count; i++) {
-        const char *path = out->valid.shards[i].text_path;
-        if (!find_text(&out->train, path, i)) continue;
-        return err_set(
-            err, ERR_CONFIG,
-            "%s: matched by both data.train and data.valid: held-out text must not be trained "
-            "on; name it in one of them",
-            path);
-    }
-    return true;
+    return list_part(&out->train, &config->data.train, folder, err) &&
+           list_part(&out->valid, &config->data.valid, folder, err);
 }
 
 /* ---- what is current */
@@ -282,14 +270,16 @@ static bool check_contents(const Manifest *manifest, Err *err) {
     return true;
 }
 
-static bool check_text(const ManifestPart *part, const char *name, Err *err) {
+static bool check_text(const ManifestPart *part, Err *err) {
     for (size_t i = 0; i < part->shard_count; i++) {
         if (part->shards[i].totals.tokens == 0)
             log_warn("%s: holds no text", part->shards[i].text_path);
     }
     if (part->shard_count == 0 || part->totals.tokens > 0) return true;
-    return err_set(err, ERR_FAILED, "the %zu text shards of %s hold no text", part->shard_count,
-                   name);
+    if (part->shard_count == 1)
+        return err_set(err, ERR_FAILED, "%s: holds no text", part->shards[0].text_path);
+    return err_set(err, ERR_FAILED, "%s and %zu more text shards: hold no text",
+                   part->shards[0].text_path, part->shard_count - 1);
 }
 
 static void log_part(const char *name, const ManifestPart *part) {
@@ -383,8 +373,7 @@ static bool encode_stale(const Survey *s, const Manifest *manifest, const Config
 /* Totals and checks of what has been encoded. */
 static bool finish_manifest(Manifest *manifest, Err *err) {
     manifest->complete = check_contents(manifest, err) && total_manifest(manifest, err) &&
-                         check_text(&manifest->train, "data.train", err) &&
-                         check_text(&manifest->valid, "data.valid", err);
+                         check_text(&manifest->train, err) && check_text(&manifest->valid, err);
     return manifest->complete;
 }
 

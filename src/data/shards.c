@@ -1,10 +1,8 @@
 #include "shards.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -87,20 +85,10 @@ bool byte_stream_open(ByteStream **out, const char *path, Err *err) {
     *out = NULL;
     ByteStream *s = stream_create(path);
     if (!s) return err_set(err, ERR_FAILED, "%s: no memory to read it", path);
-    struct stat st;
-    /* non-blocking: opening a pipe nobody writes to would wait for ever */
-    s->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (s->fd < 0) {
-        err_set(err, ERR_FAILED, "%s: cannot open: %s", path, strerror(errno));
-    } else if (fstat(s->fd, &st) != 0) {
-        err_set(err, ERR_FAILED, "%s: cannot read: %s", path, strerror(errno));
-    } else if (S_ISDIR(st.st_mode)) {
-        err_set(err, ERR_FAILED, "%s: is a directory, wanted a text file; for its files write %s/*",
-                path, path);
-    } else if (!S_ISREG(st.st_mode)) {
-        err_set(err, ERR_FAILED, "%s: is a pipe or device, wanted a regular file", path);
-    } else {
-        s->file_size = (uint64_t)st.st_size;
+    FileInfo info;
+    s->fd = io_open_regular(&info, path, err);
+    if (s->fd >= 0) {
+        s->file_size = info.size;
         if (prepare_stream(s, err)) {
             *out = s;
             return true;

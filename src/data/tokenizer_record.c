@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "encode_shards.h"
 #include "io.h"
 #include "log.h"
 #include "stop_signal.h"
@@ -30,15 +29,15 @@ char *tokenizer_record_lines(const Config *config, Err *err) {
     FILE *file = open_memstream(&list, &list_size);
     bool ok = file != NULL;
     for (size_t i = 0; ok && i < texts->count; i++) {
-        uint64_t size;
-        int64_t mtime;
-        if (!stat_text(&size, &mtime, texts->items[i], err)) {
+        FileInfo info;
+        if (!io_file_info(&info, texts->items[i], err)) {
             fclose(file);
             free(list);
             return NULL;
         }
-        total += size;
-        ok = fprintf(file, "%" PRIu64 " %" PRId64 " %s\n", size, mtime, texts->items[i]) > 0;
+        total += info.size;
+        ok = fprintf(file, "%" PRIu64 " %" PRId64 " %s\n", info.size, info.mtime_ns,
+                     texts->items[i]) > 0;
     }
     if (file && fclose(file) != 0) ok = false;
     file = ok ? open_memstream(&settings, &settings_size) : NULL;

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "encode_shards.h"
 #include "file_lock.h"
 #include "io.h"
 #include "line_sample.h"
@@ -43,25 +42,21 @@ static bool sample_shard(LineSample *sample, uint64_t *hash, const char *path, P
 /* Reads all training shards once; text_hashes: one each. */
 static bool sample_text(LineSample *sample, uint64_t *text_hashes, const Config *config, Err *err) {
     const PathList *texts = &config->data.train;
+    FileInfo info;
     double total = 0, before = 0;
-    if (texts->count == 0) {
+    if (texts->count == 0)
         return err_set(err, ERR_CONFIG, "data.train names no text shard to train the tokenizer on");
-    }
     for (size_t i = 0; i < texts->count; i++) {
-        uint64_t size;
-        int64_t mtime;
-        if (!stat_text(&size, &mtime, texts->items[i], err)) return false;
-        total += (double)size;
+        if (!io_file_info(&info, texts->items[i], err)) return false;
+        total += (double)info.size;
     }
     line_sample_start(sample, SAMPLE_SEED, config->tokenizer.sample_bytes);
     Progress *progress = progress_start("sample text", total);
     bool ok = true;
     for (size_t i = 0; ok && i < texts->count; i++) {
-        uint64_t size;
-        int64_t mtime;
-        ok = stat_text(&size, &mtime, texts->items[i], err) &&
+        ok = io_file_info(&info, texts->items[i], err) &&
              sample_shard(sample, &text_hashes[i], texts->items[i], progress, before, err);
-        before += (double)size;
+        before += (double)info.size;
     }
     progress_finish(progress);
     line_sample_finish(sample);

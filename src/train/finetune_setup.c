@@ -9,6 +9,7 @@
 #include "io.h"
 #include "log.h"
 #include "rng.h"
+#include "threads.h"
 #include "training.h"
 
 /* ---- where the model comes from */
@@ -123,7 +124,7 @@ static bool allocate(Finetune *f, Err *err) {
 
 bool finetune_open(Finetune *out, const Config *config, Err *err) {
     *out = (Finetune){.config = *config};
-    bool ok = config_check_task(config, err) && training_start_threads(&config->train, err) &&
+    bool ok = config_check_task(config, err) && threads_start(config->train.threads, err) &&
               open_model(out, err) && finetune_read_data(out, err);
     out->config.model.classes = out->labels.count;
     ok = ok && allocate(out, err);

@@ -235,7 +235,7 @@ static bool open_checkpoint(Checkpoint *out, const Trainer *t, ResumeMode resume
 bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *err) {
     Checkpoint from = {0};
     *out = (Trainer){.config = *config, .log = RUN_LOG_CLOSED, .run_dir_lock = -1};
-    bool ok = open_run_dir(out, resume, err) && training_start_threads(&config->train, err) &&
+    bool ok = open_run_dir(out, resume, err) && threads_start(config->train.threads, err) &&
               open_checkpoint(&from, out, resume, err) && open_data_alone(out, &from, err) &&
               param_table_create(&out->table, &out->config.model, err);
     if (ok) {

@@ -71,14 +71,3 @@ void training_explain_early_stop(const char *run_dir, Err *err) {
             checkpoint_any(run_dir) ? "continue with --resume"
                                     : "nothing trained yet; start again");
 }
-
-bool training_start_threads(const TrainConfig *train, Err *err) {
-    char text[256];
-    threads_set(train->threads);
-    if (!threads_self_test(err)) return false;
-    threads_describe(text, sizeof text);
-    log_info("%s", text);
-    const char *warning = threads_warning();
-    if (warning) log_warn("%s", warning);
-    return true;
-}

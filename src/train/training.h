@@ -30,7 +30,4 @@ void training_log_model(const ModelConfig *model, const ParamTable *table);
 /* Behind "stopped by SIGTERM", for a run that has made no step: what to do now. */
 void training_explain_early_stop(const char *run_dir, Err *err);
 
-/* Sets the thread count, tests the libraries, logs what they are. */
-bool training_start_threads(const TrainConfig *train, Err *err);
-
 #endif

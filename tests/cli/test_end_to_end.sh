@@ -172,10 +172,11 @@ expect_status 0
 expect_out "in 7 sequences"
 run eval "$checkpoint" no-such.txt
 expect_status 1
-expect_err "no-such.txt"
+expect_err "linformer: no-such.txt: cannot open"
 : >empty.txt
 run eval "$checkpoint" empty.txt
 expect_status 1
+expect_err "empty.txt: holds no text"
 }
 
 begin fill_mask && {
@@ -191,6 +192,31 @@ expect "6 tokens" [ "$(grep -o '"token":' out | wc -l)" -eq 6 ]
 expect "2 texts" [ "$(grep -o '"text":' out | wc -l)" -eq 2 ]
 }
 
+# JSON is UTF-8, whatever the text is.
+begin fill_mask_bytes && {
+need checkpoint
+run fill-mask "$checkpoint" --json --top 1 "$(printf 'caf\351 <mask> \303\251')"
+expect_status 0
+expect "no UTF-8" iconv -f UTF-8 -t UTF-8 -o same out
+expect_out "$(printf 'caf\357\277\275 <mask> \303\251')"
+}
+
+# The text that the run was evaluated on is gone: the checkpoint names it.
+begin eval_text_gone && {
+need checkpoint
+mkdir moved
+cp "$shared"/train-00.txt moved/t.txt
+cp "$shared"/valid.txt moved/v.txt
+run pretrain "$small" data.train=moved/t.txt data.valid=moved/v.txt run=run tokenizer.model="$shared/spm.model" \
+    data.tokens=tokens train.steps=1
+expect_status 0
+rm -r moved
+run eval run/last.ckpt
+expect_status 2
+expect_err "run/last.ckpt: the text it was evaluated on: "
+expect_err "moved/v.txt: no file matches"
+}
+
 begin fill_mask_stdin && {
 need checkpoint
 printf 'The cat <mask>.\r\n\nThe <mask> is red.\n' | "$linformer" fill-mask --top 1 "$checkpoint" >out 2>err
@@ -198,6 +224,10 @@ status=$?
 expect_status 0
 expect "4 lines" [ "$(wc -l <out)" -eq 4 ]
 run fill-mask "$checkpoint"
+expect_status 2
+expect_err "no text"
+printf '\n\r\n' | "$linformer" fill-mask "$checkpoint" >out 2>err
+status=$?
 expect_status 2
 expect_err "no text"
 printf 'The <mask> is red.\nnothing\n' | "$linformer" fill-mask "$checkpoint" >out 2>err
@@ -253,21 +283,6 @@ status=$?
 expect_status 143
 expect_err "interrupted"
 expect "left behind: $(ls temp)" [ -z "$(ls temp)" ]
-}
-
-begin interrupted_pretrain && {
-need checkpoint
-"$linformer" pretrain "$small" $text $places run=stopped train.steps=100000 >out 2>err &
-pid=$!
-for i in $(seq 300); do
-    [ ! -s stopped/metrics.jsonl ] || break
-    sleep 0.1
-done
-kill -INT $pid
-wait $pid
-status=$?
-expect_status 75
-expect_file stopped/last.ckpt
 }
 
 rm -rf "$shared"

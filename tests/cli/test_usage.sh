@@ -22,6 +22,9 @@ expect_out "--top K"
 run inspect -h
 expect_status 0
 expect_out "--stats"
+run help help
+expect_status 0
+expect_out "usage: linformer COMMAND"
 
 begin help_config
 run help config
@@ -117,6 +120,12 @@ expect_err "wanted \`bench kernels\`, \`bench step CONFIG\` or"
 run bench step
 expect_status 2
 expect_err "bench step needs a CONFIG"
+run bench kernels --sequences 4
+expect_status 2
+expect_err "bench kernels takes no --sequences"
+run bench step x.yaml --pad 4
+expect_status 2
+expect_err "bench step takes no --pad"
 run bench kernels more
 expect_status 2
 expect_err "unexpected argument more"
@@ -156,6 +165,16 @@ expect "stderr is not empty" [ ! -s err ]
 run inspect -- --stats
 expect_status 1
 expect_err "--stats: "
+
+# A file that may not grow on: an error, not the end by a signal.
+begin limited_file && {
+awk 'BEGIN { for (i = 0; i < 20000; i++) print "word" i % 700, "again" i % 900 }' >text.txt
+printf 'data: {train: text.txt}\ntokenizer: {vocab_size: 900}\n' >c.yaml
+status=0
+(ulimit -f 8; exec "$linformer" tokenizer c.yaml >out 2>err) || status=$?
+expect_status 1
+expect_err "File too large"
+}
 
 begin full_stdout && {
 if [ -w /dev/full ]; then
