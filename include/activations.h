@@ -11,6 +11,7 @@
 #include "arena.h"
 #include "config.h"
 #include "err.h"
+#include "profile.h"
 #include "real.h"
 
 typedef enum ActMode {
@@ -41,6 +42,7 @@ typedef struct Activations {
     Arena arena;
     ActMode mode;
     size_t max_B, max_total; /* capacity */
+    Profile *profile; /* borrowed, set by who wants to know where the time goes; NULL: nobody */
 
     /* kept for backward */
     real *emb_sum; /* (total,C) token + position */

@@ -10,12 +10,17 @@
 
 #include "config.h"
 #include "err.h"
+#include "profile.h"
 
 enum { BENCH_PEAK_SIZE = 2048 };
 
 /* GFLOP/s of gemm on a square product of this size (BENCH_PEAK_SIZE where it is to count), repeated
  * for about so many seconds but at least five times. */
 bool bench_gemm_peak(double *out, size_t size, double seconds, Err *err);
+
+/* GB/s of y = x + s y over arrays of so many bytes together (more than the caches hold, if it is to
+ * count), all threads: what passes over memory can reach.  Two reads and a write an element. */
+bool bench_memory_peak(double *out, size_t bytes, double seconds, Err *err);
 
 /* GFLOP/s of fused multiply-adds on registers, all threads: what the processor can do without
  * touching memory. */
@@ -54,6 +59,7 @@ typedef struct BenchStepOptions {
     size_t steps;     /* measured ones; 0: 10 */
     size_t warmup;    /* steps before those; 0: 2 */
     size_t peak_size; /* of the product that shows the peak; 0: BENCH_PEAK_SIZE */
+    bool profile;     /* measure memory_peak too */
 } BenchStepOptions;
 
 typedef struct BenchStep {
@@ -69,6 +75,8 @@ typedef struct BenchStep {
     size_t peak_rss;        /* largest while training */
     double cpu_share;       /* processor time that the threads got, of what they asked for */
     double loss_first, loss_last;
+    Profile profile;    /* of the measured steps together */
+    double memory_peak; /* GB/s; 0 where not asked for */
 } BenchStep;
 
 /* Whole training steps (forward, backward, clipping, optimizer) of the config's model on

@@ -12,6 +12,9 @@
 /* Moment blocks an optimizer keeps: 2 for AdamW, 1 for SGD. */
 size_t optimizer_moments(const OptimizerConfig *config);
 
+/* Times that the norm and an update read or write a block of the parameters' size. */
+int optimizer_passes(const OptimizerConfig *config);
+
 /* One update of every trainable tensor, in place, one pass over memory.  grads are multiplied by
  * grad_scale first (clipping).
  *   AdamW: m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;

@@ -67,11 +67,27 @@ static void test_step(void) {
     CHECK(s.step_min_s <= s.step_s && s.step_s <= s.step_max_s);
     CHECK(s.peak_gflops > 0.1 && s.peak_rss > s.start_rss / 2);
 
+    /* the parts make up the measured steps */
+    CHECK(profile_seconds(&s.profile) >= 150 * s.step_min_s * 0.99);
+    CHECK(profile_seconds(&s.profile) <= 150 * s.step_max_s);
+    CHECK_INT(s.profile.parts[PROFILE_OPTIMIZER].laps, 2 * 150);
+    CHECK_INT(s.profile.parts[PROFILE_FF1].laps, 2 * 2 * 150);
+    CHECK_CLOSE(s.memory_peak, 0, 0);
+
     Plan plan;
     config.train.micro_batch = 3;
     config.schedule.length_start = 0;
     REQUIRE(plan_compute(&plan, &config, NULL));
     CHECK_INT(s.predicted_bytes, plan.memory_bytes);
+}
+
+static void test_memory_peak(void) {
+    Config config = config_small();
+    const BenchStepOptions options = {.steps = 2, .peak_size = 128, .profile = true};
+    BenchStep s;
+    Err err = {0};
+    if (!CHECK_MSG(bench_step(&s, &config, &options, &err), "%s", err.msg)) return;
+    CHECK(s.memory_peak > 0.01 && s.memory_peak < 1e5);
 }
 
 static void test_step_without_masks(void) {
@@ -89,6 +105,7 @@ const Test tests_bench[] = {
     {"median", test_median, 0},
     {"repeats", test_repeats, 0},
     {"step", test_step, 0},
+    {"memory_peak", test_memory_peak, 0},
     {"step_without_masks", test_step_without_masks, TEST_FLOAT},
     {0},
 };

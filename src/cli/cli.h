@@ -13,7 +13,7 @@
 
 /* Values of all options of all commands; a command reads those that its table lists. */
 typedef struct Options {
-    bool help, json, quiet, resume, stats;
+    bool help, json, quiet, resume, stats, profile;
     size_t top, batch, threads, sequences, steps, warmup, pad;
     double gflops;
     const char *file, *format, *out, *pooling; /* NULL: not given */

@@ -96,6 +96,54 @@ static bool run_kernels(const Args *args, Err *err) {
 
 /* ---- bench step */
 
+/* Share of the peak that limits the part: matrix products, or memory. */
+static double part_fraction(const BenchStep *s, ProfilePart part) {
+    const ProfileEntry *entry = &s->profile.parts[part];
+    if (!(entry->seconds > 0)) return 0;
+    if (profile_part_is_product(part))
+        return entry->operations / entry->seconds / 1e9 / s->peak_gflops;
+    return entry->bytes / entry->seconds / 1e9 / s->memory_peak;
+}
+
+static void print_profile(const BenchStep *s) {
+    double all = profile_seconds(&s->profile), steps = (double)s->steps;
+    printf("peaks      %.1f GFLOP/s (matrix product), %.1f GB/s (memory)\n\n", s->peak_gflops,
+           s->memory_peak);
+    printf("%-20s %10s %7s %10s %10s %9s %8s %8s\n", "part", "ms a step", "share", "GFLOP", "GB",
+           "GFLOP/s", "GB/s", "of peak");
+    for (ProfilePart part = 0; part < PROFILE_PARTS; part++) {
+        const ProfileEntry *entry = &s->profile.parts[part];
+        if (entry->laps == 0) continue;
+        printf("%-20s %10.2f %6.1f%% %10.3f %10.4f %9.1f %8.1f %7.0f%%\n", profile_part_name(part),
+               1e3 * entry->seconds / steps, 100 * entry->seconds / all,
+               entry->operations / steps / 1e9, entry->bytes / steps / 1e9,
+               entry->operations / entry->seconds / 1e9, entry->bytes / entry->seconds / 1e9,
+               100 * part_fraction(s, part));
+    }
+    printf("%-20s %10.2f %6.1f%%\n", "all", 1e3 * all / steps, 100.0);
+}
+
+/* Of one step. */
+static void add_profile(cJSON *object, const BenchStep *s) {
+    double all = profile_seconds(&s->profile), steps = (double)s->steps;
+    cJSON_AddNumberToObject(object, "memory_gbytes_per_s", s->memory_peak);
+    cJSON *list = cJSON_AddArrayToObject(object, "profile");
+    for (ProfilePart part = 0; part < PROFILE_PARTS; part++) {
+        const ProfileEntry *entry = &s->profile.parts[part];
+        if (entry->laps == 0) continue;
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, item);
+        cJSON_AddStringToObject(item, "part", profile_part_name(part));
+        cJSON_AddNumberToObject(item, "seconds", entry->seconds / steps);
+        cJSON_AddNumberToObject(item, "share", entry->seconds / all);
+        cJSON_AddNumberToObject(item, "operations", entry->operations / steps);
+        cJSON_AddNumberToObject(item, "bytes", entry->bytes / steps);
+        cJSON_AddStringToObject(item, "limit",
+                                profile_part_is_product(part) ? "matrix product" : "memory");
+        cJSON_AddNumberToObject(item, "fraction_of_peak", part_fraction(s, part));
+    }
+}
+
 static void print_step(const BenchStep *s, const Config *config) {
     const ModelConfig *m = &config->model;
     print_machine(s->cpu_share);
@@ -115,6 +163,7 @@ static void print_step(const BenchStep *s, const Config *config) {
            "%.0f MiB for training\n",
            (double)s->peak_rss / MIB, (double)s->start_rss / MIB, (double)s->predicted_bytes / MIB);
     printf("loss       %.4f to %.4f (random ids: about ln V)\n", s->loss_first, s->loss_last);
+    if (s->memory_peak > 0) print_profile(s);
 }
 
 static bool print_step_json(const BenchStep *s, Err *err) {
@@ -135,6 +184,7 @@ static bool print_step_json(const BenchStep *s, Err *err) {
     cJSON_AddNumberToObject(object, "predicted_mib", (double)s->predicted_bytes / MIB);
     cJSON_AddNumberToObject(object, "loss_first", s->loss_first);
     cJSON_AddNumberToObject(object, "loss_last", s->loss_last);
+    if (s->memory_peak > 0) add_profile(object, s);
     return print_json(object, err);
 }
 
@@ -144,7 +194,7 @@ static bool run_step(const Args *args, Err *err) {
                        "bench step needs a CONFIG: bench step CONFIG [section.key=value ...]");
     const Options *o = &args->options;
     const BenchStepOptions options = {
-        .sequences = o->sequences, .steps = o->steps, .warmup = o->warmup};
+        .sequences = o->sequences, .steps = o->steps, .warmup = o->warmup, .profile = o->profile};
     Config config;
     BenchStep step;
     bool ok = load_config(&config, args, 1, err) && take_vocab(&config, err) &&
@@ -251,6 +301,8 @@ static const Option options[] = {
      "step: measured steps (default 10); finetune: measured updates of each kind (default 50)"},
     {"--warmup", OPTION_COUNT, offsetof(Options, warmup), 1, 1e6, "N",
      "step: steps before those (default 2)"},
+    {"--profile", OPTION_FLAG, offsetof(Options, profile), 0, 0, NULL,
+     "step: time, operations and bytes of each part, and its share of the machine's peak"},
     {"--pad", OPTION_COUNT, offsetof(Options, pad), 1, 1e6, "T",
      "finetune: tokens that rows are filled up to (default 128)"},
     OPTION_THREADS,
@@ -273,6 +325,11 @@ const Command command_bench = {
         "sequences; needs no text\n"
         "bench finetune  updates on the rows of a task, as they are and filled up with `<pad>` to "
         "one length\n\n"
+        "bench step --profile shows where the time goes. Operations and bytes of a part are those "
+        "done, recomputation\n"
+        "included; its peak is the matrix product's, or that of a sum of two large arrays. Above "
+        "100% the data came\n"
+        "from the caches.\n\n"
         "The peak is that of a large matrix product, measured in the same run with the same "
         "threads. `gflops` counts the\n"
         "model's operations (see `help plan`), so that recomputation does not look like speed.",

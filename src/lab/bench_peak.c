@@ -138,6 +138,32 @@ bool bench_gemm_peak(double *out, size_t size, double seconds, Err *err) {
     return true;
 }
 
+typedef struct Arrays {
+    real *x, *y;
+    size_t count;
+} Arrays;
+
+static void run_arrays(void *context) {
+    const Arrays *a = context;
+    const real *restrict x = a->x;
+    real *restrict y = a->y;
+#pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < a->count; i++) y[i] = x[i] + (real)0.5 * y[i];
+}
+
+bool bench_memory_peak(double *out, size_t bytes, double seconds, Err *err) {
+    Arena arena;
+    Arrays arrays = {.count = bytes / 2 / sizeof(real)};
+    if (!arena_create(&arena, bytes + 4 * ARENA_ALIGN, err))
+        return err_context(err, "arrays of the benchmark");
+    arrays.x = arena_take(&arena, arrays.count, sizeof(real));
+    arrays.y = arena_take(&arena, arrays.count, sizeof(real));
+    double moved = 3.0 * (double)arrays.count * sizeof(real);
+    *out = moved / bench_measure(run_arrays, &arrays, seconds) / 1e9;
+    arena_destroy(&arena);
+    return true;
+}
+
 size_t bench_resident(void) {
     size_t pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");

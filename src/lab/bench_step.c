@@ -23,6 +23,9 @@ enum { STEPS_DEFAULT = 10, WARMUP_DEFAULT = 2 };
 
 static const double PEAK_SECONDS = 1;
 
+/* Of the arrays that show the peak of memory: more than last-level caches hold. */
+enum { MEMORY_BYTES = 512 << 20 };
+
 /* A model in training, and one batch of random ids. */
 typedef struct Bench {
     const Config *config;
@@ -90,6 +93,8 @@ static double run_step(Bench *b, uint64_t step) {
     const OptimizerConfig *optimizer = &b->config->optimizer;
     double masked = (double)b->batch.masked;
     vec_zero(b->blocks.grads.block, b->table.block_reals);
+    double block_bytes = (double)(b->table.block_reals * sizeof(real));
+    profile_lap(b->acts.profile, PROFILE_OPTIMIZER, 0, block_bytes);
     encoder_forward(&b->acts, &b->blocks.weights, model, &b->batch);
     double loss = mlm_head_loss_backward(&b->acts, &b->blocks.grads, &b->blocks.weights, model,
                                          &b->batch, 1 / masked) /
@@ -99,6 +104,8 @@ static double run_step(Bench *b, uint64_t step) {
     optimizer_step(b->blocks.weights.block, b->blocks.adam_m, b->blocks.adam_v,
                    b->blocks.grads.block, &b->table, optimizer, optimizer->lr,
                    optimizer_clip_scale(norm, optimizer->clip), step);
+    profile_lap(b->acts.profile, PROFILE_OPTIMIZER, 0,
+                optimizer_passes(optimizer) * block_bytes);
     return loss;
 }
 
@@ -107,8 +114,11 @@ static bool time_steps(BenchStep *out, Bench *b, size_t warmup, size_t steps, Er
     double *times = malloc(steps * sizeof *times);
     if (!times) return err_set(err, ERR_FAILED, "out of memory for %zu times", steps);
     double begin = clock_now_s(), cpu = bench_cpu_time();
+    b->acts.profile = &out->profile;
     for (size_t s = 0; s < warmup + steps; s++) {
         double start = clock_now_s();
+        if (s == warmup) profile_clear(&out->profile);
+        profile_start(&out->profile);
         double loss = run_step(b, s + 1);
         if (s >= warmup) times[s - warmup] = clock_now_s() - start;
         if (s == 0) out->loss_first = loss;
@@ -157,6 +167,7 @@ bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *op
     double before, after;
     size_t peak_size = options->peak_size ? options->peak_size : BENCH_PEAK_SIZE;
     double peak_seconds = peak_size < BENCH_PEAK_SIZE ? 0 : PEAK_SECONDS;
+    size_t memory_bytes = peak_size < BENCH_PEAK_SIZE ? 1 << 20 : MEMORY_BYTES;
     bool ok = create_batch(&bench, out->sequences, err) &&
               bench_gemm_peak(&before, peak_size, peak_seconds, err);
     out->start_rss = bench_resident();
@@ -167,7 +178,9 @@ bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *op
     out->masked = bench.batch.masked;
     bench_destroy(&bench);
     if (!ok || !bench_gemm_peak(&after, peak_size, peak_seconds, err) ||
-        !count_operations(out, &sized, err))
+        !count_operations(out, &sized, err) ||
+        (options->profile &&
+         !bench_memory_peak(&out->memory_peak, memory_bytes, peak_seconds, err)))
         return false;
     out->peak_gflops = (before + after) / 2;
     out->fraction_of_peak = out->gflops / out->peak_gflops;

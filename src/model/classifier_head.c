@@ -7,6 +7,7 @@
 #include "dropout.h"
 #include "elementwise.h"
 #include "embedding.h"
+#include "laps.h"
 #include "linear.h"
 
 /* B rows, one of each sequence, out of place or in place; p = 0 draws nothing. */
@@ -52,6 +53,7 @@ void classifier_head_forward(Activations *acts, const Params *params, const Mode
     const real *h = training ? acts->class_h : acts->class_tanh; /* training buffers, lent out */
     linear_forward(acts->class_logits, h, params->class_out_w, params->class_out_b, B, C,
                    config->classes);
+    lap_linear(acts, PROFILE_HEAD, B, C, C + config->classes, 1);
 }
 
 static double sum_rows(const real *row_loss, size_t count) {
@@ -88,7 +90,9 @@ double classifier_head_loss_backward(Activations *acts, Params *grads, const Par
     classifier_head_forward(acts, params, config, batch);
     cross_entropy(acts->row_loss, acts->class_logits, batch->classes, batch->B, config->classes,
                   (real)loss_scale);
+    lap_elements(acts, PROFILE_LOSS, batch->B * config->classes, 2);
     vec_zero(acts->d_hidden, batch->total * config->width);
     backward(acts, grads, params, config, batch);
+    lap_linear(acts, PROFILE_HEAD, batch->B, config->width, config->width + config->classes, 2);
     return sum_rows(acts->row_loss, batch->B);
 }

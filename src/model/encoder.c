@@ -5,6 +5,7 @@
 #include "dropout.h"
 #include "embedding.h"
 #include "encoder_layer.h"
+#include "laps.h"
 #include "layernorm.h"
 
 /* Weight, bias and saved statistics of one LayerNorm, and the gradients of the first two. */
@@ -43,14 +44,20 @@ static Norm norm_final(const Pass *pass) {
     return norm;
 }
 
+static void lap_norm(const Pass *pass, int passes) {
+    lap_elements(pass->acts, PROFILE_LAYERNORM, pass->batch->total * pass->config->width, passes);
+}
+
 static void norm_forward(const Pass *pass, Norm norm, real *y, const real *x) {
     layernorm_forward(y, norm.stats.mean, norm.stats.rstd, x, norm.w, norm.b, pass->batch->total,
                       pass->config->width);
+    lap_norm(pass, 2);
 }
 
 static void norm_recompute(const Pass *pass, Norm norm, real *y, const real *x) {
     layernorm_recompute(y, x, norm.stats.mean, norm.stats.rstd, norm.w, norm.b, pass->batch->total,
                         pass->config->width);
+    lap_norm(pass, 2);
 }
 
 static void norm_backward(const Pass *pass, Norm norm, real *d_x, const real *d_y, const real *x,
@@ -58,6 +65,7 @@ static void norm_backward(const Pass *pass, Norm norm, real *d_x, const real *d_
     layernorm_backward(d_x, norm.d_w, norm.d_b, d_y, x, norm.w, norm.stats.mean, norm.stats.rstd,
                        pass->acts->norm_scratch, pass->batch->total, pass->config->width,
                        accumulate);
+    lap_norm(pass, accumulate ? 4 : 3);
 }
 
 /* Dropout of the normalised embeddings, in place. */
@@ -66,12 +74,14 @@ static void embedding_dropout(const Pass *pass, real *x) {
     if (pass->acts->mode != ACTS_TRAINING) return;
     residual_dropout_forward(x, NULL, x, NULL, batch->start, batch->seq_key, batch->B,
                              pass->config->width, 0, SITE_EMBEDDING, pass->config->dropout);
+    lap_elements(pass->acts, PROFILE_DROPOUT, batch->total * pass->config->width, 2);
 }
 
 static void embed_forward(const Pass *pass, real *x) {
     const Batch *batch = pass->batch;
     embedding_forward(pass->acts->emb_sum, pass->params->token, pass->params->position, batch->ids,
                       batch->start, batch->B, pass->config->width);
+    lap_elements(pass->acts, PROFILE_EMBEDDING, batch->total * pass->config->width, 3);
     norm_forward(pass, norm_embedding(pass), x, pass->acts->emb_sum);
     embedding_dropout(pass, x);
 }
@@ -82,9 +92,11 @@ static void embed_backward(const Pass *pass, real *d) {
     size_t C = pass->config->width;
     residual_dropout_backward(d, d, batch->start, batch->seq_key, batch->B, C, 0, SITE_EMBEDDING,
                               pass->config->dropout);
+    lap_elements(pass->acts, PROFILE_DROPOUT, batch->total * C, 2);
     norm_backward(pass, norm_embedding(pass), d, d, pass->acts->emb_sum, 0);
     embedding_backward(pass->grads->token, pass->grads->position, d, batch->ids, batch->start,
                        batch->B, C);
+    lap_elements(pass->acts, PROFILE_EMBEDDING, batch->total * C, 5);
 }
 
 /* Post-norm: x = LN1(x + attention(x)), x = LN2(x + ffn(x)). */

@@ -6,6 +6,7 @@
 #include "elementwise.h"
 #include "embedding.h"
 #include "gelu.h"
+#include "laps.h"
 #include "layernorm.h"
 #include "linear.h"
 
@@ -19,8 +20,10 @@ static void forward_rows(Activations *acts, const Params *params, const ModelCon
     gelu_forward(acts->head_act, acts->head_pre, count * C);
     layernorm_forward(acts->head_h, acts->head_ln.mean, acts->head_ln.rstd, acts->head_act,
                       params->head_ln_w, params->head_ln_b, count, C);
+    lap_linear(acts, PROFILE_HEAD, count, C, C, 1);
     linear_forward(acts->logits, acts->head_h, params->token, params->head_bias, count, C,
                    config->vocab);
+    lap_linear(acts, PROFILE_DECODER, count, C, config->vocab, 1);
 }
 
 /* Gradients of those rows, given that acts->logits holds d_logits. */
@@ -29,6 +32,7 @@ static void backward_rows(Activations *acts, Params *grads, const Params *params
     size_t C = config->width;
     linear_backward(acts->d_head, grads->token, grads->head_bias, acts->logits, acts->head_h,
                     params->token, count, C, config->vocab, 0);
+    lap_linear(acts, PROFILE_DECODER, count, C, config->vocab, 2);
     layernorm_backward(acts->d_head, grads->head_ln_w, grads->head_ln_b, acts->d_head,
                        acts->head_act, params->head_ln_w, acts->head_ln.mean, acts->head_ln.rstd,
                        acts->norm_scratch, count, C, 0);
@@ -36,6 +40,7 @@ static void backward_rows(Activations *acts, Params *grads, const Params *params
     linear_backward(acts->d_head2, grads->head_w, grads->head_b, acts->d_head, acts->head_x,
                     params->head_w, count, C, C, 0);
     rows_scatter_add(acts->d_hidden, acts->d_head2, rows, count, C);
+    lap_linear(acts, PROFILE_HEAD, count, C, C, 2);
 }
 
 static double sum_rows(const real *row_loss, size_t count) {
@@ -56,6 +61,7 @@ static double loss_by_chunks(Activations *acts, Params *grads, const Params *par
         cross_entropy(acts->row_loss, acts->logits, batch->labels + first, count, config->vocab,
                       (real)loss_scale);
         loss += sum_rows(acts->row_loss, count);
+        lap_elements(acts, PROFILE_LOSS, count * config->vocab, grads ? 2 : 1);
         if (grads) backward_rows(acts, grads, params, config, rows, count);
     }
     return loss;
@@ -70,6 +76,7 @@ double mlm_head_loss_backward(Activations *acts, Params *grads, const Params *pa
                               const ModelConfig *config, const Batch *batch, double loss_scale) {
     assert(loss_scale > 0);
     vec_zero(acts->d_hidden, batch->total * config->width);
+    lap_elements(acts, PROFILE_HEAD, batch->total * config->width, 1);
     return loss_by_chunks(acts, grads, params, config, batch, loss_scale);
 }
 

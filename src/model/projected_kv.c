@@ -1,6 +1,7 @@
 #include "projected_kv.h"
 
 #include "encoder.h"
+#include "laps.h"
 #include "linear.h"
 #include "seq_project.h"
 
@@ -39,6 +40,7 @@ static void compress_first_forward(const Pass *pass, const Half *half, size_t P,
     linear_forward(half->out, compressed, half->w, NULL, rows, C, C);
     seq_project_row_sums(row_sums, half->proj, batch->start, batch->B, P, pass->config->n);
     seq_project_bias_forward(half->out, row_sums, half->b, rows, C);
+    lap_linear(pass->acts, PROFILE_QKV, rows, C, C, 1);
 }
 
 /* Gradients of w, b and of E through the bias; d_compressed (B*P,C) overwritten, or added to where
@@ -53,6 +55,7 @@ static void compress_first_backward(const Pass *pass, const Half *half, size_t P
     seq_project_row_sums(row_sums, half->proj, batch->start, batch->B, P, N);
     seq_project_bias_backward(half->d_b, half->d_proj, half->d_out, row_sums, half->b, batch->start,
                               pass->acts->bias_scratch, batch->B, P, N, C);
+    lap_linear(pass->acts, PROFILE_QKV, rows, C, C, 2);
 }
 
 /* Matrices of a projection: one shared by the heads, or one a head. */
@@ -60,10 +63,21 @@ static size_t projection_groups(const ModelConfig *config) {
     return config->scope == SCOPE_HEAD ? config->heads : 1;
 }
 
+/* `products` of E or F with the rows of the batch, each of which reads or writes all matrices. */
+static void lap_project(const Pass *pass, size_t P, int products) {
+    const ModelConfig *config = pass->config;
+    double C = (double)config->width, total = (double)pass->batch->total, p = (double)P;
+    double matrices = (double)(projection_groups(config) * config->n) * p;
+    double bytes = (total * C + (double)pass->batch->B * p * C + matrices) * sizeof(real);
+    profile_lap(pass->acts->profile, PROFILE_SEQ_PROJECT, 2 * p * total * C * products,
+                bytes * products);
+}
+
 static void project(const Pass *pass, real *y, const real *x, const real *proj, size_t P) {
     const ModelConfig *config = pass->config;
     seq_project_forward(y, x, proj, P * config->n, pass->batch->start, pass->batch->B,
                         projection_groups(config), P, config->n, config->width);
+    lap_project(pass, P, 1);
 }
 
 static void project_backward(const Pass *pass, real *d_x, const Half *half, const real *d_y,
@@ -72,23 +86,38 @@ static void project_backward(const Pass *pass, real *d_x, const Half *half, cons
     seq_project_backward(d_x, half->d_proj, d_y, x, half->proj, P * config->n, pass->batch->start,
                          pass->batch->B, projection_groups(config), P, config->n, config->width,
                          accumulate);
+    lap_project(pass, P, half->d_proj ? 2 : 1);
+}
+
+static void feature_forward(const Pass *pass, const Half *half, real *y, const real *x) {
+    size_t C = pass->config->width, total = pass->batch->total;
+    linear_forward(y, x, half->w, half->b, total, C, C);
+    lap_linear(pass->acts, PROFILE_QKV, total, C, C, 1);
+}
+
+/* Adds to d_x. */
+static void feature_backward(const Pass *pass, const Half *half, real *d_x, const real *d_y,
+                             const real *x) {
+    size_t C = pass->config->width, total = pass->batch->total;
+    linear_backward(d_x, half->d_w, half->d_b, d_y, x, half->w, total, C, C, 1);
+    lap_linear(pass->acts, PROFILE_QKV, total, C, C, 2);
 }
 
 void projected_kv_forward(const Pass *pass, size_t l, const real *x) {
     const ModelConfig *config = pass->config;
-    size_t C = config->width, total = pass->batch->total, P = config->k[l];
+    size_t total = pass->batch->total, P = config->k[l];
     Half keys = half_of(pass, l, true), values = half_of(pass, l, false);
     if (config->attention == ATTENTION_FULL) {
-        linear_forward(keys.out, x, keys.w, keys.b, total, C, C);
-        linear_forward(values.out, x, values.w, values.b, total, C, C);
+        feature_forward(pass, &keys, keys.out, x);
+        feature_forward(pass, &values, values.out, x);
     } else if (encoder_compresses_first(config, l, pass->batch->B, total)) {
         project(pass, keys.pre, x, keys.proj, P);
         if (!config->tie_kv) project(pass, values.pre, x, values.proj, P);
         compress_first_forward(pass, &keys, P, keys.pre);
         compress_first_forward(pass, &values, P, config->tie_kv ? keys.pre : values.pre);
     } else {
-        linear_forward(keys.pre, x, keys.w, keys.b, total, C, C);
-        linear_forward(values.pre, x, values.w, values.b, total, C, C);
+        feature_forward(pass, &keys, keys.pre, x);
+        feature_forward(pass, &values, values.pre, x);
         project(pass, keys.out, keys.pre, keys.proj, P);
         project(pass, values.out, values.pre, values.proj, P);
     }
@@ -96,12 +125,12 @@ void projected_kv_forward(const Pass *pass, size_t l, const real *x) {
 
 void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x) {
     const ModelConfig *config = pass->config;
-    size_t C = config->width, total = pass->batch->total, P = config->k[l];
+    size_t total = pass->batch->total, P = config->k[l];
     real *d_pre = pass->acts->d_branch;
     Half keys = half_of(pass, l, true), values = half_of(pass, l, false);
     if (config->attention == ATTENTION_FULL) {
-        linear_backward(d_x, keys.d_w, keys.d_b, keys.d_out, x, keys.w, total, C, C, 1);
-        linear_backward(d_x, values.d_w, values.d_b, values.d_out, x, values.w, total, C, C, 1);
+        feature_backward(pass, &keys, d_x, keys.d_out, x);
+        feature_backward(pass, &values, d_x, values.d_out, x);
     } else if (encoder_compresses_first(config, l, pass->batch->B, total)) {
         compress_first_backward(pass, &keys, P, d_pre, keys.pre, 0);
         if (!config->tie_kv) {
@@ -114,8 +143,8 @@ void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x)
         }
     } else {
         project_backward(pass, d_pre, &keys, keys.d_out, keys.pre, P, 0);
-        linear_backward(d_x, keys.d_w, keys.d_b, d_pre, x, keys.w, total, C, C, 1);
+        feature_backward(pass, &keys, d_x, d_pre, x);
         project_backward(pass, d_pre, &values, values.d_out, values.pre, P, 0);
-        linear_backward(d_x, values.d_w, values.d_b, d_pre, x, values.w, total, C, C, 1);
+        feature_backward(pass, &values, d_x, d_pre, x);
     }
 }

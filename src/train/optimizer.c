@@ -59,6 +59,10 @@ size_t optimizer_moments(const OptimizerConfig *config) {
     return config->name == OPTIMIZER_ADAMW ? 2 : 1;
 }
 
+int optimizer_passes(const OptimizerConfig *config) {
+    return config->name == OPTIMIZER_ADAMW ? 1 + 7 : 1 + 5;
+}
+
 /* The share of the learning rate that a tensor learns at. */
 static double lr_share(const Tensor *tensor, const OptimizerConfig *config) {
     if (tensor->init == INIT_PROJECTION) return config->proj_lr;

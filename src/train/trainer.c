@@ -11,6 +11,7 @@
 #include "encoder.h"
 #include "lr_schedule.h"
 #include "mlm_head.h"
+#include "optimizer.h"
 #include "stop_signal.h"
 #include "threads.h"
 #include "trainer_internal.h"
@@ -22,10 +23,13 @@ double trainer_gradients(Trainer *t, uint64_t first, size_t count, size_t masked
     const ModelConfig *model = &t->config.model;
     double loss_sum = 0;
     vec_zero(t->blocks.grads.block, t->table.block_reals);
+    profile_lap(t->acts.profile, PROFILE_OPTIMIZER, 0,
+                (double)(t->table.block_reals * sizeof(real)));
     for (size_t done = 0; done < count && !stop_signal_caught(); done += t->micro_batch) {
         size_t size = count - done < t->micro_batch ? count - done : t->micro_batch;
         if (batch_fill_train(&t->batch, t->train, &t->plan, first + done, size) == 0)
             continue; /* nothing to predict */
+        profile_lap(t->acts.profile, PROFILE_DATA, 0, 0);
         encoder_forward(&t->acts, &t->blocks.weights, model, &t->batch);
         loss_sum += mlm_head_loss_backward(&t->acts, &t->blocks.grads, &t->blocks.weights, model,
                                            &t->batch, 1 / (double)masked);
@@ -38,11 +42,13 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
     TrainState *state = &t->state;
     const OptimizerConfig *optimizer = &t->config.optimizer;
     StepStats s = {.sequences = budget_next_count(&t->budget, state)};
+    profile_start(t->acts.profile);
     batch_count(&s.tokens, &s.masked, t->train, &t->plan, state->sample, s.sequences);
     double progress = budget_progress(&t->budget, state, s.sequences, s.tokens);
     s.lr = lr_schedule(&t->config.schedule, optimizer->lr, progress);
     s.length = t->plan.piece = length_schedule(&t->config.schedule, t->config.model.n, progress);
 
+    profile_lap(t->acts.profile, PROFILE_DATA, 0, 0);
     if (s.masked > 0) { /* else there is nothing to learn from: the step counts, the weights stay */
         double loss_sum = trainer_gradients(t, state->sample, s.sequences, s.masked);
         if (!stop_signal_check(err)) return false; /* weights and state stay the last step's */
@@ -50,6 +56,8 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
         if (!train_blocks_update(&t->blocks, &s.grad_norm, optimizer, s.loss, s.lr, state->step + 1,
                                  err))
             return false;
+        profile_lap(t->acts.profile, PROFILE_OPTIMIZER, 0,
+                    (double)(t->table.block_reals * sizeof(real)) * optimizer_passes(optimizer));
         state->window_loss += loss_sum;
         state->window_masked += s.masked;
     }
@@ -60,14 +68,28 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
     return true;
 }
 
+/* Where the time of the updates went so far; evaluations are too many to show it on a terminal
+ * each time. */
+static void log_profile(const Trainer *t, bool file_only) {
+    char text[512];
+    profile_describe(text, sizeof text, &t->profile);
+    if (file_only)
+        log_file_only("time of the updates: %s", text);
+    else
+        log_info("time of the updates: %s", text);
+}
+
 /* On held-out text, into *line; keeps best.ckpt. */
 static bool evaluate(Trainer *t, Metrics *line, Err *err) {
     MlmScore score;
+    Profile *profile = t->acts.profile;
+    t->acts.profile = NULL;
     t->acts.mode =
         ACTS_INFERENCE; /* no dropout; the training layout has every buffer an inference needs */
     bool ok = evaluation_mlm(&score, &t->acts, &t->batch, &t->blocks.weights, &t->config.model,
                              t->valid, &t->plan, t->config.train.eval_sequences, err);
     t->acts.mode = ACTS_TRAINING;
+    t->acts.profile = profile;
     if (!ok) return false;
     double entropy = t->manifest.valid.unigram_entropy;
     line->evaluated = true;
@@ -79,6 +101,7 @@ static bool evaluate(Trainer *t, Metrics *line, Err *err) {
              "the unigram entropy %.3f",
              t->state.step, score.loss, score.perplexity, score.masked, score.sequences,
              fabs(entropy - score.loss), score.loss <= entropy ? "below" : "ABOVE", entropy);
+    log_profile(t, true);
     if (!isfinite(score.loss)) {
         return train_blocks_fail_nonfinite(&t->blocks, t->state.step, score.loss, line->grad_norm,
                                            line->lr, err);
@@ -202,6 +225,7 @@ static bool run_steps(Trainer *t, Err *err) {
     Progress *progress = progress_start("training", 1 - share_before);
     bool saved = false;
     t->started_s = clock_now_s() - t->state.elapsed_s;
+    t->acts.profile = &t->profile;
     bool ok = finish_earlier(t, &saved, err);
     while (ok && !budget_spent(&t->budget, &t->state)) {
         StepStats s;
@@ -228,6 +252,7 @@ static void log_summary(const Trainer *t) {
              " tokens, %.0f s of training, at most %.0f MiB resident; %s/last.ckpt",
              s->step, (double)s->sample / (double)s->dataset_sequences, s->tokens, s->elapsed_s,
              (double)threads_peak_rss() / (1 << 20), t->config.run_dir);
+    log_profile(t, false);
     if (!t->valid || !isfinite(s->best_valid_loss)) return;
     double entropy = t->manifest.valid.unigram_entropy;
     log_info("best held-out loss %.4f nats at step %" PRIu64 ": %s/best.ckpt", s->best_valid_loss,

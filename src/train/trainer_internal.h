@@ -29,6 +29,7 @@ typedef struct Trainer {
     Activations acts; /* for micro_batch sequences of n tokens; evaluation borrows it */
     Batch batch;
     size_t micro_batch;
+    Profile profile; /* of all updates, without evaluations and saves */
 
     TrainState state;
     RunLog log;

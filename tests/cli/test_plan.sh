@@ -72,3 +72,18 @@ expect_status 0
 expect_out "tokens/s"
 expect_out "of the"
 }
+
+begin bench_step_profile && {
+run bench step "$root/tests/cli/small.yaml" --json --steps 2 --profile
+expect_status 0
+for part in "q, k, v" "sequence projection" attention ff1 ff2 layernorm gelu loss decoder optimizer; do
+    expect_out "\"part\":\"$part\""
+done
+expect_out '"memory_gbytes_per_s":'
+run bench step "$root/tests/cli/small.yaml" --steps 2 --profile
+expect_status 0
+expect_out "of peak"
+expect_out "ms a step"
+run bench step "$root/tests/cli/small.yaml" --steps 2
+expect "a profile without --profile" [ "$(grep -c 'ms a step' out)" = 0 ]
+}

@@ -61,6 +61,8 @@ begin resume_after_kill_is_exact && {
     expect_file runs/part/log.txt
     expect_file runs/part/best.ckpt
     expect "the log does not say what the loss is in" grep -q 'loss: nats' runs/part/log.txt
+    expect "the log does not say where the time went" \
+        grep -q 'time of the updates: .*ff1 .*%' runs/part/log.txt
 }
 
 # A tokenizer follows the text at its default place; one that is named stays, and must be what the config says.
