@@ -19,6 +19,7 @@ typedef struct Batch {
     uint32_t *masked_rows; /* (M) rows in 0..total-1, ascending */
     uint32_t *labels;      /* (M) original token ids at those rows */
     uint32_t *classes;     /* (B) class of each sequence; read by the classification head only */
+    uint32_t *scratch;     /* (3,n) of whoever fills the batch */
 } Batch;
 
 #endif

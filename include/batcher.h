@@ -30,31 +30,40 @@ size_t dataset_length(const Dataset *dataset,
 typedef struct BatchPlan {
     uint64_t seed;
     double mask_rate;
+    double short_rate; /* share of the training sequences that are cut into pieces */
     size_t n;
     size_t vocab;
-    size_t piece; /* training sequences are cut into pieces of at most so many tokens; 0: whole */
+    size_t most_sequences, most_tokens; /* of a training batch: at least 1 and n */
 } BatchPlan;
 
-/* Pieces that one sequence of n tokens can fall into. */
-size_t batch_pieces(size_t n, size_t piece);
+/* What is next in the endless shuffled stream of training samples: sample s is sequence perm_e(s
+ * mod S) of epoch e = s div S, S = dataset_sequences. */
+typedef struct BatchCursor {
+    uint64_t sample;
+    size_t text; /* tokens of it that earlier batches hold, `<s>` apart; 0: none yet */
+} BatchCursor;
 
 /* Bytes of those arrays; false if that overflows or a token's row would not fit 32 bits. */
 bool batch_bytes(size_t *out, size_t sequences, size_t n);
 
-/* Arrays of a Batch for up to `sequences` sequences of up to n tokens, in pieces of any length; one
- * allocation, batch_destroy frees. */
+/* Arrays of a Batch for as many tokens as `sequences` sequences of n have, in sequences of any
+ * lengths up to n; one allocation, batch_destroy frees. */
 bool batch_create(Batch *out, size_t sequences, size_t n, Err *err);
 void batch_destroy(Batch *batch);
 
-/* Fills batch with samples first..first+count-1 of the endless shuffled stream: sample s is
- * sequence perm_e(s mod S) of epoch e = s div S, S = dataset_sequences.  Masks (mlm_mask) and
- * dropout keys are functions of (seed, epoch, sequence). Returns the masked count (also in batch).
- */
-size_t batch_fill_train(Batch *batch, const Dataset *dataset, const BatchPlan *plan, uint64_t first,
-                        size_t count);
+/* Fills batch with what follows *cursor, before sample `end`, as much as the plan allows, and moves
+ * *cursor behind it; a sample that is cut may be continued by the next batch.
+ *
+ * A sample is cut with probability short_rate (BERT's short_seq_prob; Devlin et al., arXiv
+ * 1810.04805) into pieces of one length, drawn from CONFIG_SHORTEST_PIECE..n so that its logarithm
+ * is uniform; the last piece is what is left over.  Each piece is a sequence of its own and begins
+ * with `<s>`.  Pieces, masks (mlm_mask, of the whole sample) and dropout keys are functions of
+ * (seed, epoch, sequence).  Returns the masked count (also in batch). */
+size_t batch_fill_train(Batch *batch, BatchCursor *cursor, const Dataset *dataset,
+                        const BatchPlan *plan, uint64_t end);
 
-/* Real tokens and masked tokens of samples first..first+count-1 without filling a batch: the
- * divisor of the update's loss and the tokens it consumes. */
+/* Real tokens, each `<s>` included, and masked tokens of samples first..first+count-1 without
+ * filling a batch: the divisor of the update's loss and the tokens it consumes. */
 void batch_count(size_t *tokens, size_t *masked, const Dataset *dataset, const BatchPlan *plan,
                  uint64_t first, size_t count);
 

@@ -24,8 +24,8 @@
  *   tokenizer_hash   16 hex digits: XXH3-64 of the tokenizer's bytes.  Hashes are text because JSON
  *                    numbers lose bits above 2^53
  *   state            object with the members of TrainState below; best_valid_loss is null before
- *                    the first evaluation, data_hash is 16 hex digits; unfinished, an object of lr,
- *                    grad_norm and length, is there only where it is set
+ *                    the first evaluation, data_hash is 16 hex digits; unfinished, an object of lr
+ *                    and grad_norm, is there only where it is set
  *   tensors          array of {name, dtype, shape, offset, bytes, xxh3}: offset counts from D, xxh3
  *                    is 16 hex digits of the tensor's bytes.  First the weights in the order of the
  *                    parameter table, then "adam_m.<name>" and (AdamW) "adam_v.<name>" in the same
@@ -53,7 +53,6 @@
 typedef struct UnfinishedStep {
     bool is_set;
     double lr, grad_norm;
-    uint64_t length;
 } UnfinishedStep;
 
 /* Where training stands; everything a resumed run needs besides weights and moments. Counts stay

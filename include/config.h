@@ -16,6 +16,9 @@ enum { CONFIG_MAX_LAYERS = 128, CONFIG_MAX_KEYS = 128 };
  * one element for the constant that the empty row of E goes without. */
 enum { LOCAL_INIT_MIN_HEAD = 8 };
 
+/* Shortest pieces of train.short_rate, `<s>` included. */
+enum { CONFIG_SHORTEST_PIECE = 8 };
+
 /* Default of model.proj_init_std: that of every other weight, as fairseq's Linformer has it in
  * force. */
 #define CONFIG_PROJ_INIT_STD 0.02
@@ -86,6 +89,7 @@ typedef struct TrainConfig {
     size_t threads;         /* 0: all this process may use */
     uint64_t seed;
     double mask_rate;      /* share of real tokens to predict */
+    double short_rate;     /* share of the sequences that are cut into pieces */
     size_t eval_every;     /* steps between evaluations; 0: only at the end, of each epoch in
                               fine-tuning */
     size_t eval_sequences; /* sequences of held-out text an evaluation reads; 0: all */
@@ -113,9 +117,6 @@ typedef enum ScheduleDecay { SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_CONSTANT
 typedef struct ScheduleConfig {
     double warmup;       /* share of the budget, 0 <= warmup < 1 */
     ScheduleDecay decay; /* to zero at the end of the budget */
-    size_t
-        length_start; /* longest piece of a sequence at first; 0: whole sequences from the start */
-    double length_warmup; /* share of the budget after which sequences are whole */
 } ScheduleConfig;
 
 typedef struct CheckpointConfig {
@@ -200,7 +201,8 @@ size_t config_default_micro_batch(size_t n, size_t batch);
 char *config_to_yaml(const Config *config);
 
 /* Parses what config_to_yaml wrote, from memory (a checkpoint's header); `name` is used in messages
- * and becomes `path`. */
+ * and becomes `path`.  Keys that earlier versions wrote and this one does without are passed
+ * over. */
 bool config_from_yaml(Config *out, const char *yaml, const char *name, Err *err);
 
 /* The keys whose values differ, one "section.key: a -> b" a line; "" if none.  malloc'd; NULL

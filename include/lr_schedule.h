@@ -1,5 +1,4 @@
-/* The learning rate and the length of sequences, pure functions of the consumed share of the
- * budget. */
+/* The learning rate, a pure function of the consumed share of the budget. */
 #ifndef LR_SCHEDULE_H
 #define LR_SCHEDULE_H
 
@@ -9,10 +8,5 @@
  * update (budget_progress). Rises linearly from 0 to peak over `warmup`, then falls to 0 at 1
  * (linear, half cosine) or stays (constant).  Progress outside [0,1] counts as the nearer end. */
 double lr_schedule(const ScheduleConfig *config, double peak, double progress);
-
-/* Longest piece that sequences of n tokens are cut into (sequence length warm-up; Li, Zhang and He,
- * arXiv 2108.06084): length_start for half of length_warmup, then growing geometrically to n at its
- * end.  n where length_start is 0. */
-size_t length_schedule(const ScheduleConfig *config, size_t n, double progress);
 
 #endif

@@ -17,7 +17,8 @@ typedef enum RngPurpose {
     RNG_EVAL_MASK = 5,   /* fixed masks of an evaluation */
     RNG_SAMPLE = 6,      /* choice of lines for tokenizer training */
     RNG_TEST = 7,
-    RNG_HOLDOUT = 8      /* rows of a task held out for evaluation */
+    RNG_HOLDOUT = 8,     /* rows of a task held out for evaluation */
+    RNG_SHORT = 9        /* which sequences are cut into pieces, and how long those are */
 } RngPurpose;
 
 /* Key of (seed, purpose, a, b); a and b are what the purpose counts: step, epoch, layer,

@@ -21,7 +21,6 @@ typedef struct Metrics {
     uint64_t tokens;      /* consumed since the start of the run */
     double loss;          /* mean over the masked tokens, or rows, since the last line */
     double lr, grad_norm; /* of the last update; the norm before clipping */
-    size_t length; /* longest piece its sequences were cut into; model.n: whole; 0: not written */
     double tokens_per_s;  /* of the updates since the last line, without evaluations and saves */
     double elapsed_s;     /* training time at the step's end, without downtime between resumes */
     bool evaluated;       /* the members below are there */

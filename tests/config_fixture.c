@@ -77,6 +77,7 @@ static void check_same(const Config *a, const Config *b) {
     SAME(train.threads);
     SAME(train.seed);
     SAME(train.mask_rate);
+    SAME(train.short_rate);
     SAME(train.eval_every);
     SAME(train.eval_sequences);
     SAME(train.log_every);
@@ -91,8 +92,6 @@ static void check_same(const Config *a, const Config *b) {
     SAME(optimizer.clip);
     SAME(schedule.warmup);
     SAME(schedule.decay);
-    SAME(schedule.length_start);
-    SAME(schedule.length_warmup);
     SAME(checkpoint.every);
     SAME(checkpoint.keep);
     SAME(finetune.task);

@@ -4,113 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "batcher_fixture.h"
 #include "harness.h"
 #include "rng.h"
 #include "token_file.h"
 #include "tokenizer.h"
-
-enum { VOCAB = 300, HASH = 77, MAX_SHARDS = 4 };
-
-/* Token shards written from given line lengths, and a manifest part that names them.  Token i of
- * all shards (document ends not counted) is id 5 + i mod (VOCAB - 5), so that its place can be
- * told. */
-typedef struct Shards {
-    Manifest manifest;
-    ManifestShard items[MAX_SHARDS];
-    size_t tokens, documents, capacity;
-    uint32_t *ids; /* all tokens in order */
-} Shards;
-
-static void add_token(Shards *s, uint32_t id) {
-    if (s->tokens == s->capacity) {
-        s->capacity = 2 * s->capacity + 64;
-        s->ids = realloc(s->ids, s->capacity * sizeof *s->ids);
-        REQUIRE(s->ids != NULL);
-    }
-    s->ids[s->tokens++] = id;
-}
-
-/* lengths: 0 ends a document; the last line's document is ended in any case. */
-static void add_shard(Shards *s, const size_t *lengths, size_t count) {
-    char name[32];
-    TokenWriter *w;
-    Err err = {0};
-    ManifestPart *part = &s->manifest.train;
-    REQUIRE(part->shard_count < MAX_SHARDS);
-    snprintf(name, sizeof name, "shard%zu.tok", part->shard_count);
-    char *path = strdup(test_temp_path(name));
-    REQUIRE(token_writer_open(&w, path, VOCAB, HASH, &err));
-    for (size_t l = 0; l <= count; l++) {
-        if (l == count || lengths[l] == 0) {
-            if (!token_writer_document_end(w)) continue;
-            add_token(s, TOKEN_EOS);
-            s->documents++;
-            continue;
-        }
-        size_t first = s->tokens;
-        for (size_t i = 0; i < lengths[l]; i++) {
-            add_token(s, TOKEN_SPECIALS +
-                             (uint32_t)((s->tokens - s->documents) % (VOCAB - TOKEN_SPECIALS)));
-        }
-        token_writer_line(w, s->ids + first, lengths[l]);
-    }
-    REQUIRE(token_writer_commit(w, &err));
-    s->items[part->shard_count++] = (ManifestShard){.path = path};
-    part->shards = s->items;
-    s->manifest.vocab = VOCAB;
-    s->manifest.tokenizer_hash = HASH;
-}
-
-static void random_shard(Shards *s, size_t lines, size_t longest, uint64_t key) {
-    size_t *lengths = malloc(lines * sizeof *lengths);
-    for (size_t l = 0; l < lines; l++) {
-        lengths[l] = rng_below(key, 2 * l, 8) ? 1 + rng_below(key, 2 * l + 1, longest) : 0;
-    }
-    add_shard(s, lengths, lines);
-    free(lengths);
-}
-
-static void shards_free(Shards *s) {
-    for (size_t i = 0; i < s->manifest.train.shard_count; i++) free(s->items[i].path);
-    free(s->ids);
-}
-
-static Dataset *open_dataset(const Shards *s, size_t n) {
-    Dataset *d = NULL;
-    Err err = {0};
-    if (!dataset_open(&d, &s->manifest.train, &s->manifest, n, &err)) {
-        test_fail(__FILE__, __LINE__, "%s", err.msg);
-        test_end();
-    }
-    return d;
-}
-
-static BatchPlan plan_of(size_t n, double rate) {
-    return (BatchPlan){.seed = 3, .mask_rate = rate, .n = n, .vocab = VOCAB};
-}
-
-/* Checks what every batch promises. */
-static void check_batch(const Batch *b, size_t n) {
-    CHECK(b->start[0] == 0 && b->start[b->B] == b->total);
-    for (size_t i = 0; i < b->B; i++) {
-        size_t length = b->start[i + 1] - b->start[i];
-        CHECK(length >= 2 && length <= n);
-        for (size_t t = b->start[i]; t < b->start[i + 1]; t++) {
-            CHECK((b->ids[t] == TOKEN_BOS) == (t == b->start[i]));
-            CHECK(b->ids[t] < VOCAB && b->ids[t] != TOKEN_PAD);
-        }
-    }
-    for (size_t i = 0; i < b->masked; i++) {
-        CHECK(b->masked_rows[i] < b->total &&
-              (i == 0 || b->masked_rows[i] > b->masked_rows[i - 1]));
-        CHECK(b->labels[i] >= TOKEN_SPECIALS && b->labels[i] < VOCAB);
-    }
-}
-
-/* Puts the original ids back. */
-static void unmask(Batch *b) {
-    for (size_t i = 0; i < b->masked; i++) b->ids[b->masked_rows[i]] = b->labels[i];
-}
 
 static void test_packing_by_hand(void) {
     static const size_t lengths[] = {2, 3, 3, 2, 0, 4, 12, 1, 0, 5};
@@ -119,8 +17,8 @@ static void test_packing_by_hand(void) {
      * its last, the 2, and 2 of the 6, too long as well | the other 4 */
     static const size_t expected[] = {5, 3, 3, 5, 5, 5, 5, 4};
     Shards s = {0};
-    add_shard(&s, lengths, sizeof lengths / sizeof *lengths);
-    Dataset *d = open_dataset(&s, 6);
+    shards_add(&s, lengths, sizeof lengths / sizeof *lengths);
+    Dataset *d = shards_open(&s, 6);
     CHECK_INT(s.tokens, 35);
     if (CHECK_INT(dataset_sequences(d), sizeof expected / sizeof *expected)) {
         for (size_t i = 0; i < dataset_sequences(d); i++)
@@ -136,20 +34,20 @@ static void test_packing_by_hand(void) {
 static void test_every_token_once(void) {
     static const size_t ns[] = {2, 3, 7, 16, 64, 500, 5000};
     Shards s = {0};
-    random_shard(&s, 300, 40, rng_key(test_seed(), RNG_TEST, 7, 0));
-    add_shard(&s, NULL, 0); /* a shard without text */
-    random_shard(&s, 50, 200, rng_key(test_seed(), RNG_TEST, 7, 1));
+    shards_add_random(&s, 300, 40, rng_key(test_seed(), RNG_TEST, 7, 0));
+    shards_add(&s, NULL, 0); /* a shard without text */
+    shards_add_random(&s, 50, 200, rng_key(test_seed(), RNG_TEST, 7, 1));
     for (size_t k = 0; k < sizeof ns / sizeof *ns; k++) {
         size_t n = ns[k], at = 0;
-        Dataset *d = open_dataset(&s, n);
-        BatchPlan plan = plan_of(n, 0.15);
+        Dataset *d = shards_open(&s, n);
+        BatchPlan plan = batch_plan(n, 0.15);
         Batch b;
         Err err = {0};
         REQUIRE(batch_create(&b, 8, n, &err));
         for (size_t first = 0; first < dataset_sequences(d); first += 8) {
             batch_fill_eval(&b, d, &plan, first, 8, dataset_sequences(d));
             check_batch(&b, n);
-            unmask(&b);
+            unmask_batch(&b);
             for (size_t i = 0; i < b.B; i++) {
                 size_t length = b.start[i + 1] - b.start[i] - 1;
                 CHECK_INT(dataset_length(d, first + i), length + 1);
@@ -170,8 +68,8 @@ static void test_every_token_once(void) {
 static void test_packing_is_dense(void) {
     enum { N = 64 };
     Shards s = {0};
-    random_shard(&s, 2000, 30, rng_key(test_seed(), RNG_TEST, 8, 0));
-    Dataset *d = open_dataset(&s, N);
+    shards_add_random(&s, 2000, 30, rng_key(test_seed(), RNG_TEST, 8, 0));
+    Dataset *d = shards_open(&s, N);
     for (size_t i = 0; i + 1 < dataset_sequences(d); i++) {
         CHECK(dataset_length(d, i) + 31 >
               N); /* the next line, of at most 31 with its `</s>`, would not have fitted */
@@ -180,64 +78,23 @@ static void test_packing_is_dense(void) {
     shards_free(&s);
 }
 
-/* Length warm-up: the same rows, masks and labels, cut at multiples of the piece; every piece has a
- * key of its own. */
-static void test_pieces(void) {
-    enum { N = 32, PIECE = 7, COUNT = 9 };
-    CHECK_INT(batch_pieces(N, PIECE), 5);
-    CHECK_INT(batch_pieces(N, N), 1);
-    CHECK_INT(batch_pieces(N, 0), 1);
-    Shards s = {0};
-    random_shard(&s, 400, 25, rng_key(test_seed(), RNG_TEST, 10, 0));
-    Dataset *d = open_dataset(&s, N);
-    BatchPlan plan = plan_of(N, 0.3), cut = plan;
-    cut.piece = PIECE;
-    Batch whole, pieces;
-    Err err = {0};
-    REQUIRE(batch_create(&whole, COUNT, N, &err) && batch_create(&pieces, COUNT, N, &err));
-    batch_fill_train(&whole, d, &plan, 3, COUNT);
-    batch_fill_train(&pieces, d, &cut, 3, COUNT);
-    CHECK_INT(pieces.total, whole.total);
-    CHECK_INT(pieces.masked, whole.masked);
-    CHECK(!memcmp(pieces.ids, whole.ids, whole.total * sizeof *whole.ids));
-    CHECK(!memcmp(pieces.masked_rows, whole.masked_rows, whole.masked * sizeof *whole.masked_rows));
-    CHECK(!memcmp(pieces.labels, whole.labels, whole.masked * sizeof *whole.labels));
-    size_t p = 0;
-    for (size_t b = 0; b < whole.B; b++) {
-        for (size_t t = whole.start[b]; t < whole.start[b + 1]; t += PIECE, p++) {
-            if (!CHECK(p < pieces.B)) break;
-            CHECK_INT(pieces.start[p], t);
-            CHECK((pieces.seq_key[p] == whole.seq_key[b]) == (t == whole.start[b]));
-            CHECK(p == 0 || pieces.seq_key[p] != pieces.seq_key[p - 1]);
-        }
-    }
-    CHECK_INT(pieces.B, p);
-    CHECK_INT(pieces.start[p], whole.total);
-    batch_fill_eval(&pieces, d, &cut, 0, COUNT, COUNT); /* evaluations read whole sequences */
-    CHECK_INT(pieces.B, COUNT);
-    batch_destroy(&whole);
-    batch_destroy(&pieces);
-    dataset_close(d);
-    shards_free(&s);
-}
-
 static void test_epochs(void) {
     enum { N = 32 };
     Shards s = {0};
-    random_shard(&s, 400, 25, rng_key(test_seed(), RNG_TEST, 9, 0));
-    Dataset *d = open_dataset(&s, N);
+    shards_add_random(&s, 400, 25, rng_key(test_seed(), RNG_TEST, 9, 0));
+    Dataset *d = shards_open(&s, N);
     size_t S = dataset_sequences(d), moved = 0;
-    BatchPlan plan = plan_of(N, 0.15);
+    BatchPlan plan = batch_plan(N, 0.15);
     Batch b, again;
     Err err = {0};
     REQUIRE(batch_create(&b, S, N, &err) && batch_create(&again, S, N, &err));
     uint32_t *first_of[2] = {malloc(S * sizeof(uint32_t)), malloc(S * sizeof(uint32_t))};
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
-        batch_fill_train(&b, d, &plan, epoch * S, S);
+        fill_batch(&b, d, &plan, epoch * S, S);
         check_batch(&b, N);
         CHECK_INT(b.B, S);
         CHECK_INT(b.total, dataset_tokens(d)); /* each sequence once */
-        unmask(&b);
+        unmask_batch(&b);
         double sum = 0, expected = 0;
         for (size_t i = 0; i < b.total; i++) sum += b.ids[i] == TOKEN_BOS ? 0 : pow(b.ids[i], 2);
         for (size_t i = 0; i < s.tokens; i++) expected += pow(s.ids[i], 2);
@@ -248,9 +105,9 @@ static void test_epochs(void) {
     CHECK(moved > S / 2);
 
     /* any batch size gives the same samples, masks and keys, across the epoch border too */
-    size_t whole = batch_fill_train(&b, d, &plan, S - 5, 12), rows = 0, masked = 0;
+    size_t whole = fill_batch(&b, d, &plan, S - 5, 12), rows = 0, masked = 0;
     for (size_t i = 0; i < 12; i += 3) {
-        size_t count = batch_fill_train(&again, d, &plan, S - 5 + i, 3);
+        size_t count = fill_batch(&again, d, &plan, S - 5 + i, 3);
         CHECK(!memcmp(b.ids + rows, again.ids, again.total * sizeof *b.ids));
         CHECK(!memcmp(b.seq_key + i, again.seq_key, 3 * sizeof *b.seq_key));
         for (size_t j = 0; j < count; j++) {
@@ -273,7 +130,7 @@ static void test_epochs(void) {
     /* another seed, another order */
     BatchPlan other = plan;
     other.seed = 4;
-    batch_fill_train(&again, d, &other, S - 5, 12);
+    fill_batch(&again, d, &other, S - 5, 12);
     CHECK(again.total != b.total || memcmp(b.ids, again.ids, b.total * sizeof *b.ids) != 0);
     free(first_of[0]);
     free(first_of[1]);
@@ -288,10 +145,10 @@ static void test_epochs(void) {
 static void test_eval_sample(void) {
     enum { N = 32, AT_A_TIME = 7 };
     Shards s = {0};
-    random_shard(&s, 100, 25, rng_key(test_seed(), RNG_TEST, 9, 1));
-    Dataset *d = open_dataset(&s, N);
+    shards_add_random(&s, 100, 25, rng_key(test_seed(), RNG_TEST, 9, 1));
+    Dataset *d = shards_open(&s, N);
     size_t S = dataset_sequences(d);
-    BatchPlan plan = plan_of(N, 0.15);
+    BatchPlan plan = batch_plan(N, 0.15);
     Batch all, some;
     Err err = {0};
     REQUIRE(batch_create(&all, S, N, &err) && batch_create(&some, AT_A_TIME, N, &err));
@@ -324,17 +181,17 @@ static void test_masks_change(void) {
     enum { N = 40 };
     static const size_t lengths[] = {39};
     Shards s = {0};
-    add_shard(&s, lengths, 1);
-    Dataset *d = open_dataset(&s, N + 1);
+    shards_add(&s, lengths, 1);
+    Dataset *d = shards_open(&s, N + 1);
     REQUIRE(dataset_sequences(d) == 1);
-    BatchPlan plan = plan_of(N + 1, 0.3);
+    BatchPlan plan = batch_plan(N + 1, 0.3);
     Batch a, b;
     Err err = {0};
     REQUIRE(batch_create(&a, 1, N + 1, &err) && batch_create(&b, 1, N + 1, &err));
     size_t same = 0;
     for (uint64_t epoch = 0; epoch < 50; epoch++) {
-        batch_fill_train(&a, d, &plan, epoch, 1);
-        batch_fill_train(&b, d, &plan, epoch + 1, 1);
+        fill_batch(&a, d, &plan, epoch, 1);
+        fill_batch(&b, d, &plan, epoch + 1, 1);
         same += a.masked == b.masked &&
                 !memcmp(a.masked_rows, b.masked_rows, a.masked * sizeof *a.masked_rows);
         CHECK(a.seq_key[0] != b.seq_key[0]);
@@ -357,7 +214,7 @@ static void test_bytes(void) {
     Err err = {0};
     size_t bytes = 0;
     REQUIRE(batch_create(&b, 3, 7, &err) && batch_bytes(&bytes, 3, 7));
-    size_t used = (size_t)((char *)(b.classes + 21) - (char *)b.seq_key);
+    size_t used = (size_t)((char *)(b.scratch + 21) - (char *)b.seq_key);
     CHECK(used <= bytes && bytes < used + 64);
     batch_destroy(&b);
     CHECK(!batch_bytes(&bytes, SIZE_MAX / 2, 4));
@@ -378,11 +235,11 @@ static void test_refused(void) {
     static const size_t lengths[] = {10, 0, 20};
     Shards s = {0};
     refuse(&s, 16, ERR_FAILED, "no text in the 0 token shards");
-    add_shard(&s, lengths, 0);
+    shards_add(&s, lengths, 0);
     refuse(&s, 16, ERR_FAILED, "no text in the 1 token shards of data.train");
-    add_shard(&s, lengths, 3);
+    shards_add(&s, lengths, 3);
     refuse(&s, 1, ERR_CONFIG, "model.n = 1");
-    Dataset *d = open_dataset(&s, 2);
+    Dataset *d = shards_open(&s, 2);
     CHECK_INT(dataset_sequences(d), s.tokens);
     dataset_close(d);
     s.manifest.tokenizer_hash++;
@@ -412,7 +269,6 @@ static void test_refused(void) {
 const Test tests_batcher[] = {{"packing_by_hand", test_packing_by_hand, 0},
                               {"every_token_once", test_every_token_once, 0},
                               {"packing_is_dense", test_packing_is_dense, 0},
-                              {"pieces", test_pieces, 0},
                               {"epochs", test_epochs, 0},
                               {"eval_sample", test_eval_sample, 0},
                               {"bytes", test_bytes, 0},

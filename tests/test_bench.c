@@ -47,7 +47,7 @@ static Config config_small(void) {
  * heart. */
 static void test_step(void) {
     Config config = config_small();
-    config.schedule.length_start = 8; /* of no effect here */
+    config.train.short_rate = 1; /* of no effect here */
     const BenchStepOptions options = {.sequences = 3, .steps = 150, .warmup = 1, .peak_size = 128};
     BenchStep s;
     Err err = {0};
@@ -76,7 +76,7 @@ static void test_step(void) {
 
     Plan plan;
     config.train.micro_batch = 3;
-    config.schedule.length_start = 0;
+    config.train.short_rate = 0;
     REQUIRE(plan_compute(&plan, &config, NULL));
     CHECK_INT(s.predicted_bytes, plan.memory_bytes);
 }

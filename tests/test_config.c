@@ -66,6 +66,7 @@ static const struct {
     {"train.threads", "2", NULL},
     {"train.seed", "9007199254740991", NULL},
     {"train.mask_rate", "0.3", NULL},
+    {"train.short_rate", "0.2", NULL},
     {"train.eval_every", "0", NULL},
     {"train.eval_sequences", "0", NULL},
     {"train.log_every", "1", NULL},
@@ -79,8 +80,6 @@ static const struct {
     {"optimizer.clip", "0", NULL},
     {"schedule.warmup", "0", NULL},
     {"schedule.decay", "cosine", NULL},
-    {"schedule.length_start", "16", NULL},
-    {"schedule.length_warmup", "0.25", NULL},
     {"checkpoint.every", "77", NULL},
     {"checkpoint.keep", "0", NULL},
     {"finetune.task", "qnli", NULL},
@@ -144,12 +143,12 @@ static void test_members(void) {
             "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
             "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
             "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
-            "0.21, eval_every: 12,\n"
+            "0.21, short_rate: 0.22, eval_every: 12,\n"
             "  eval_sequences: 13, log_every: 14}\n"
             "optimizer: {name: sgd, lr: 0.5, position_lr: 0.25, proj_lr: 0.26, betas: [0.6, 0.7], "
             "eps: 0.8,\n"
             "  weight_decay: 0.9, decay: all, momentum: 0.11, clip: 0.12}\n"
-            "schedule: {warmup: 0.13, decay: constant, length_start: 18, length_warmup: 0.19}\n"
+            "schedule: {warmup: 0.13, decay: constant}\n"
             "checkpoint: {every: 15, keep: 16}\n"
             "finetune: {task: custom, init: a/b, seeds: 22, patience: 23, metric: f1, truncate: "
             "tail, case: lower,\n"
@@ -179,7 +178,7 @@ static void test_members(void) {
     CHECK(c.optimizer.weight_decay == 0.9 && c.optimizer.decay == DECAY_ALL);
     CHECK(c.optimizer.momentum == 0.11 && c.optimizer.clip == 0.12);
     CHECK(c.schedule.warmup == 0.13 && c.schedule.decay == SCHEDULE_CONSTANT);
-    CHECK(c.schedule.length_start == 18 && c.schedule.length_warmup == 0.19);
+    CHECK(c.train.short_rate == 0.22);
     CHECK(c.checkpoint.every == 15 && c.checkpoint.keep == 16 && c.model.head_dropout == 0.24);
     CHECK(c.finetune.task == TASK_CUSTOM && c.finetune.seeds == 22 && c.finetune.patience == 23);
     CHECK(c.finetune.metric == METRIC_F1 && c.finetune.truncate == TRUNCATE_TAIL);
@@ -200,6 +199,7 @@ static void test_defaults(void) {
     CHECK(c.model.scope == SCOPE_LAYER && !c.model.tie_kv && c.model.norm == NORM_POST);
     CHECK(c.model.proj_init_std == CONFIG_PROJ_INIT_STD && c.model.init == INIT_SCHEME_NORMAL);
     CHECK(c.optimizer.position_lr == 1 && c.optimizer.proj_lr == 1);
+    CHECK(c.train.short_rate == 0);
     CHECK(c.train.budget_unit == BUDGET_EPOCHS && c.train.budget == 1 && c.train.micro_batch == 16);
     CHECK(c.optimizer.betas[0] == 0.9 && c.optimizer.betas[1] == 0.98 && c.optimizer.eps == 1e-6);
     CHECK(c.optimizer.clip == 1 && c.schedule.warmup == 0.06 &&
@@ -289,7 +289,7 @@ static void test_given(void) {
  * given. */
 static void test_model_of_checkpoint(void) {
     Config c;
-    load_text(&c, "model: {n: 64, width: 100}\nschedule: {length_start: 99}\n"
+    load_text(&c, "model: {n: 64, width: 100}\n"
                   "finetune: {task: imdb, init: a.ckpt, holdout: 0.5}\n");
     CHECK(c.model.n == 64 && c.model.width == 100);
     fixture_check_round_trip(&c);

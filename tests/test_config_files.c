@@ -195,11 +195,15 @@ static void test_notes(void) {
         {"full.yaml", "model.init=local", NULL},
         {"fixed.yaml", "optimizer.position_lr=0.1", NULL},
         {"base.yaml", "optimizer.proj_lr=0.1", NULL},
+        {"short.yaml", "train.short_rate=0.1",
+         "train.short_rate has no effect with a model.n of at most 8"},
+        {"base.yaml", "train.short_rate=0.1", NULL},
         {"base.yaml", "model.proj_init_std=0.1", NULL},
     };
     put("base.yaml", "model: {k: 100}\n"); /* inherited: no note */
     put("full.yaml", "extends: base.yaml\nmodel: {attention: full}\n");
     put("fixed.yaml", "model: {projection: fixed}\n");
+    put("short.yaml", "model: {n: 8, k: 4}\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Config c;
         load_with(&c, rows[i].file, &rows[i].override, 1);
@@ -239,7 +243,7 @@ static void test_finetune_notes(void) {
         const char *overrides[2], *note;
     } rows[] = {
         {{"train.mask_rate=0.2"}, "train.mask_rate has no effect with a finetune.task"},
-        {{"schedule.length_start=2"}, "schedule.length_start has no effect with a finetune.task"},
+        {{"train.short_rate=0.2"}, "train.short_rate has no effect with a finetune.task"},
         {{"checkpoint.every=2"}, "checkpoint.every has no effect with a finetune.task"},
         {{"tokenizer.vocab_size=400"}, "tokenizer.vocab_size has no effect with a finetune.task"},
         {{"tokenizer.model=x"}, "tokenizer.model has no effect with finetune.init, whose"},

@@ -148,6 +148,7 @@ static void draw_config(Config *out, Draws *d) {
     t->threads = draw(d, 100);
     t->seed = draw(d, 1ull << 53);
     t->mask_rate = 1e-9 + 0.9 * draw_real(d);
+    t->short_rate = draw_real(d);
     t->eval_every = draw(d, 3);
     t->eval_sequences = draw(d, 1ull << 40);
     t->log_every = 1 + draw(d, 3);
@@ -165,8 +166,6 @@ static void draw_config(Config *out, Draws *d) {
     o->clip = 10 * draw_real(d);
     out->schedule.warmup = draw_real(d);
     out->schedule.decay = (ScheduleDecay)draw(d, 3);
-    out->schedule.length_start = draw(d, out->model.n + 1);
-    out->schedule.length_warmup = 1e-9 + draw_real(d) / 2;
     out->checkpoint.every = draw(d, 1ull << 53);
     out->checkpoint.keep = draw(d, 4);
     draw_finetune(out, d);
@@ -198,9 +197,45 @@ static void test_differences(void) {
     CHECK(config_key_value(&a, "no.such") == NULL);
 }
 
+/* What checkpoints hold of earlier versions is no key of a file. */
+static void test_retired_keys(void) {
+    Config c;
+    Err err = {0};
+    static const char text[] =
+        "schedule:\n  length_start: 16\n  warmup: 0.2\n  length_warmup: 0.5\n";
+    fixture_parse(&c, text);
+    CHECK(c.schedule.warmup == 0.2);
+    fixture_check_round_trip(&c);
+    config_free(&c);
+    FILE *file = fopen(test_temp_path("old.yaml"), "w");
+    REQUIRE(file && fputs(text, file) >= 0 && fclose(file) == 0);
+    CHECK(!config_load(&c, test_temp_path("old.yaml"), NULL, 0, &err));
+    CHECK_STR_CONTAINS(err.msg, "old.yaml:2:3: unknown key schedule.length_start");
+    CHECK(!config_from_yaml(&c, "schedule:\n  length_end: 16\n", "memory", &err));
+    CHECK_STR_CONTAINS(err.msg, "memory:2:3: unknown key schedule.length_end");
+}
+
+static void test_short_rate(void) {
+    static const char *const bad[] = {"-0.1", "1.01", "true", "0.1.1"};
+    Config c;
+    Err err = {0};
+    char text[64];
+    fixture_parse(&c, "train: {short_rate: 1}\n");
+    CHECK(c.train.short_rate == 1);
+    config_free(&c);
+    fixture_parse(&c, "train: {short_rate: 0}\n");
+    CHECK(c.train.short_rate == 0 && !c.notes);
+    config_free(&c);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, "train:\n  short_rate: %s\n", bad[i]);
+        CHECK(!config_from_yaml(&c, text, "memory", &err));
+        snprintf(text, sizeof text, "train.short_rate = %s: wanted a number", bad[i]);
+        CHECK_STR_CONTAINS(err.msg, text);
+    }
+}
+
 const Test tests_config_yaml[] = {
-    {"number_text", test_number_text, 0},
-    {"random_round_trips", test_random_round_trips, 0},
-    {"differences", test_differences, 0},
-    {0},
+    {"retired_keys", test_retired_keys, 0}, {"short_rate", test_short_rate, 0},
+    {"number_text", test_number_text, 0},   {"random_round_trips", test_random_round_trips, 0},
+    {"differences", test_differences, 0},   {0},
 };

@@ -35,33 +35,10 @@ static void test_outside_is_clamped(void) {
     CHECK_CLOSE(lr_schedule(&s, 5, 1.5), 0, 1e-15);
 }
 
-/* Pieces of 8 for half of the length warm-up, then geometrically to 128: 32 in the middle of the
- * growth. */
-static void test_length(void) {
-    ScheduleConfig s = {.length_start = 8, .length_warmup = 0.5};
-    CHECK_INT(length_schedule(&s, 128, 0), 8);
-    CHECK_INT(length_schedule(&s, 128, 0.25), 8);
-    CHECK_INT(length_schedule(&s, 128, 0.375 + 1e-9), 32);
-    CHECK_INT(length_schedule(&s, 128, 0.5 - 1e-9), 127);
-    CHECK_INT(length_schedule(&s, 128, 0.5), 128);
-    CHECK_INT(length_schedule(&s, 128, 1), 128);
-    size_t before = 8;
-    for (double p = 0; p <= 1; p += 0.001) {
-        size_t length = length_schedule(&s, 128, p);
-        CHECK(length >= before && length <= 128);
-        before = length;
-    }
-    s.length_start = 0;
-    CHECK_INT(length_schedule(&s, 128, 0), 128);
-    s.length_start = 128;
-    CHECK_INT(length_schedule(&s, 128, 0), 128);
-}
-
 const Test tests_lr_schedule[] = {
     {"linear", test_linear, 0},
     {"cosine", test_cosine, 0},
     {"constant_and_no_warmup", test_constant_and_no_warmup, 0},
     {"outside_is_clamped", test_outside_is_clamped, 0},
-    {"length", test_length, 0},
     {0},
 };

@@ -5,6 +5,7 @@
 #include "activations.h"
 #include "encoder.h"
 #include "harness.h"
+#include "trainer.h"
 
 /* Two layers of sizes that all differ: n 11, width 12, 3 heads, ffn 20, vocabulary 37, k 5 and
  * 3. */
@@ -149,20 +150,37 @@ static void test_memory_adds_up(void) {
     CHECK_CLOSE(plan.flops_per_token / more.flops_per_token, 1, 1e-3);
 }
 
-/* A sequence length warm-up makes more, shorter sequences of the same tokens, each with its
- * projected keys. */
+/* Short sequences are more for the same tokens, each with its k rows of projected keys: as many as
+ * have a row for each token. */
 static void test_memory_of_pieces(void) {
     Config config = config_base();
     Plan plan;
-    size_t wanted;
-    config.schedule.length_start = 100; /* 512 tokens: 6 pieces */
+    size_t whole, wanted;
+    REQUIRE(activations_bytes(&whole, &config.model, 4, 4 * 512, ACTS_TRAINING, NULL));
+    config.train.short_rate = 0.01;
+    config.model.k[7] = 256;
     REQUIRE(plan_compute(&plan, &config, NULL));
-    REQUIRE(activations_bytes(&wanted, &config.model, 4 * 6, 4 * 512, ACTS_TRAINING, NULL));
+    REQUIRE(activations_bytes(&wanted, &config.model, 8, 4 * 512, ACTS_TRAINING, NULL));
     CHECK_INT(plan.activation_bytes, wanted);
-    config.model.classes = 3; /* a smaller head */
+    config.model.k[7] = 128;
     REQUIRE(plan_compute(&plan, &config, NULL));
-    CHECK(plan.activation_bytes < wanted);
-    REQUIRE(activations_bytes(&wanted, &config.model, 4 * 6, 4 * 512, ACTS_TRAINING, NULL));
+    REQUIRE(activations_bytes(&wanted, &config.model, 16, 4 * 512, ACTS_TRAINING, NULL));
+    CHECK_INT(plan.activation_bytes, wanted);
+    CHECK(wanted > whole && wanted < whole + whole / 2);
+    config.train.short_rate = 0;
+    REQUIRE(plan_compute(&plan, &config, NULL));
+    CHECK_INT(plan.activation_bytes, whole);
+
+    CHECK_INT(trainer_most_sequences(&config, 3), 3);
+    config.train.short_rate = 1;
+    CHECK_INT(trainer_most_sequences(&config, 3), 12);
+    config.model.k[0] = 512;
+    CHECK_INT(trainer_most_sequences(&config, 3), 3);
+    config.model.attention = ATTENTION_FULL; /* no projected keys: pieces of 8 tokens */
+    CHECK_INT(trainer_most_sequences(&config, 3), 3 * 64);
+    config.model.classes = 3; /* a fine-tuning has no pieces */
+    REQUIRE(plan_compute(&plan, &config, NULL));
+    REQUIRE(activations_bytes(&wanted, &config.model, 4, 4 * 512, ACTS_TRAINING, NULL));
     CHECK_INT(plan.activation_bytes, wanted);
 }
 

@@ -17,7 +17,6 @@ static Metrics line(uint64_t step, double loss) {
                      .loss = loss,
                      .lr = 1e-4,
                      .grad_norm = 2,
-                     .length = 64,
                      .tokens_per_s = 1234.5678,
                      .elapsed_s = 10.0 * (double)step};
 }
@@ -66,8 +65,8 @@ static void test_line_round_trip(void) {
     char *text = content(), *second = strchr(text, '\n') + 1;
     cJSON *a = cJSON_Parse(text), *b = cJSON_Parse(second);
     CHECK(cJSON_GetObjectItem(a, "loss")->valuedouble == 0.1 + 0.2);
-    CHECK_INT(cJSON_GetArraySize(a), 9);
-    CHECK_INT(cJSON_GetArraySize(b), 12);
+    CHECK_INT(cJSON_GetArraySize(a), 8);
+    CHECK_INT(cJSON_GetArraySize(b), 11);
     CHECK(cJSON_GetObjectItem(b, "valid_loss")->valuedouble == 2.0 / 3);
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(b, "valid_ppl")));
     cJSON_Delete(a);
@@ -87,7 +86,6 @@ static void test_class_line(void) {
     double elapsed;
     REQUIRE(run_log_open(&log, &elapsed, test_temp_dir(), 0, &err));
     Metrics m = line(7, 0.5);
-    m.length = 0;
     m.scored = true;
     m.valid_loss = 0.1;
     m.accuracy = 2.0 / 3;
@@ -101,7 +99,7 @@ static void test_class_line(void) {
     CHECK_INT(cJSON_GetArraySize(o), 13);
     CHECK(member(o, "valid_loss") == 0.1 && member(o, "accuracy") == 2.0 / 3);
     CHECK(member(o, "f1") == 0.3 && member(o, "mcc") == -0.4 && member(o, "majority") == 0.6);
-    CHECK(!cJSON_HasObjectItem(o, "length") && !cJSON_HasObjectItem(o, "valid_ppl"));
+    CHECK(!cJSON_HasObjectItem(o, "valid_ppl"));
     cJSON_Delete(o);
     free(text);
 }

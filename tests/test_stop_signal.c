@@ -135,7 +135,7 @@ static void test_stopped_evaluation_is_made_up_for(void) {
     snprintf(valid, sizeof valid, "data.valid=%s", test_temp_path("much.txt"));
     const char *const *o =
         OVERRIDES("train.steps=16", "train.batch=1", "train.eval_every=2", "train.eval_sequences=0",
-                  "checkpoint.every=6", "schedule.length_start=3", valid);
+                  "checkpoint.every=6", "train.short_rate=0.5", valid);
     size_t unfinished = 0;
     corpus_write(EVALUATED_LINES);
     REQUIRE(rename(test_temp_path("train.txt"), test_temp_path("much.txt")) == 0);

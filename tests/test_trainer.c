@@ -55,14 +55,14 @@ static void test_loss_starts_at_ln_v(void) {
 
 /* 1 x 32, 4 x 8 and 32 x 1 are the same update, dropout on, sequences of all lengths: loss and
  * gradient differ by rounding. */
-static void test_micro_batches_add_up(void) {
+static void check_micro_batches(const char *short_rate) {
     static const char *const sizes[] = {"train.micro_batch=0", "train.micro_batch=8",
                                         "train.micro_batch=5", "train.micro_batch=1"};
     const double tolerance = sizeof(real) == sizeof(float) ? 1e-6 : 1e-13;
     Trainer whole;
     Config config;
     corpus_write(MANY_LINES);
-    create(&whole, &config, "whole", OVERRIDES("train.batch=32", sizes[0]));
+    create(&whole, &config, "whole", OVERRIDES("train.batch=32", sizes[0], short_rate));
     double loss = gradients(&whole, 32);
     double largest = 0;
     for (size_t i = 0; i < whole.table.block_reals; i++)
@@ -70,7 +70,7 @@ static void test_micro_batches_add_up(void) {
     for (size_t s = 1; s < 4; s++) {
         Trainer parts;
         Config other;
-        create(&parts, &other, sizes[s] + 6, OVERRIDES("train.batch=32", sizes[s]));
+        create(&parts, &other, sizes[s] + 6, OVERRIDES("train.batch=32", sizes[s], short_rate));
         CHECK_CLOSE(gradients(&parts, 32) / loss, 1, tolerance);
         for (size_t i = 0; i < whole.table.count; i++) {
             const Tensor *tensor = &whole.table.items[i];
@@ -90,6 +90,15 @@ static void test_micro_batches_add_up(void) {
         destroy(&parts, &other);
     }
     destroy(&whole, &config);
+}
+
+static void test_micro_batches_add_up(void) {
+    check_micro_batches("train.short_rate=0");
+}
+
+/* The pieces of a sequence may be in several micro-batches. */
+static void test_micro_batches_of_pieces_add_up(void) {
+    check_micro_batches("train.short_rate=1");
 }
 
 /* The same sequences with the same masks again and again: everything there is to know about them is
@@ -447,6 +456,7 @@ static void test_disk_full(void) {
 const Test tests_trainer[] = {
     {"loss_starts_at_ln_v", test_loss_starts_at_ln_v, 0},
     {"micro_batches_add_up", test_micro_batches_add_up, 0},
+    {"micro_batches_of_pieces_add_up", test_micro_batches_of_pieces_add_up, 0},
     {"overfits_one_batch", test_overfits_one_batch, TEST_FLOAT},
     {"nothing_masked", test_nothing_masked, TEST_FLOAT},
     {"nonfinite_names_the_tensor", test_nonfinite_names_the_tensor, 0},

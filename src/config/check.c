@@ -117,9 +117,6 @@ static bool check_rules(Loader *loader, Err *err) {
     if (config->train.micro_batch > config->train.batch)
         return fail_pair(loader, "train.micro_batch", "must be at most", "train.batch",
                          "must be at least", err);
-    if (is_fresh && config->schedule.length_start > config->model.n)
-        return fail_pair(loader, "schedule.length_start", "must be at most", "model.n",
-                         "must be at least", err);
     return check_finetune(loader, err);
 }
 
@@ -238,8 +235,8 @@ static bool write_notes(Loader *loader, Err *err) {
     note_unused(notes, loader, "optimizer.momentum", !adamw, "optimizer.name = adamw");
     note_unused(notes, loader, "optimizer.decay", config->optimizer.weight_decay > 0,
                 "optimizer.weight_decay = 0");
-    note_unused(notes, loader, "schedule.length_warmup", config->schedule.length_start > 0,
-                "schedule.length_start = 0");
+    note_unused(notes, loader, "train.short_rate", config->model.n > CONFIG_SHORTEST_PIECE,
+                "a model.n of at most 8");
     note_unused(notes, loader, "checkpoint.keep", config->checkpoint.every > 0,
                 "checkpoint.every = 0");
     note_finetune(notes, loader, note_unused);

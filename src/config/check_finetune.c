@@ -96,11 +96,9 @@ bool check_finetune(const Loader *loader, Err *err) {
 
 void note_finetune(FILE *notes, const Loader *loader, NoteUnused *note) {
     static const char *const pretraining_only[] = {
-        "train.mask_rate",       "train.eval_sequences",
-        "schedule.length_start", "schedule.length_warmup",
-        "checkpoint.every",      "checkpoint.keep",
-        "data.tokens",           "tokenizer.sample_bytes",
-        "tokenizer.type",        "tokenizer.vocab_size"};
+        "train.mask_rate",  "train.short_rate",       "train.eval_sequences",
+        "checkpoint.every", "checkpoint.keep",        "data.tokens",
+        "tokenizer.type",   "tokenizer.sample_bytes", "tokenizer.vocab_size"};
     const Config *config = loader->config;
     const FinetuneConfig *f = &config->finetune;
     if (f->task == TASK_NONE) {

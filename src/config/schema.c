@@ -134,6 +134,9 @@ const ConfigKey schema_keys[] = {
         "of weights, order, masks and dropout"},
     REAL("train.mask_rate", train.mask_rate, 0, 1, OPEN_LOW | OPEN_HIGH, "0.15",
         "share of real tokens to predict: 80% masked, 10% random, 10% kept"),
+    REAL("train.short_rate", train.short_rate, 0, 1, 0, "0",
+        "share of the sequences that are cut into pieces of one length, drawn between 8 and n with "
+        "every doubling as probable, so that the model meets short texts too"),
     INTEGER("train.eval_every", train.eval_every, 0, MAX_INT, "1000",
         "steps between evaluations on data.valid; 0: only at the end. Fine-tuning: 0, its default, "
         "is at the end of each epoch"),
@@ -168,12 +171,6 @@ const ConfigKey schema_keys[] = {
         "share of the budget over which the rate rises from 0 to lr"),
     WORD("schedule.decay", schedule.decay, schedule_words, "linear",
         "course from lr to zero at the end of the budget; constant stays at lr"),
-    INTEGER("schedule.length_start", schedule.length_start, 0, 1048576, "0",
-        "sequence length warm-up: sequences are first cut into pieces of so many tokens, which "
-        "teaches attention to look nearby; at most n; 0: whole from the start"),
-    REAL("schedule.length_warmup", schedule.length_warmup, 0, 1, OPEN_LOW, "0.5",
-        "share of the budget after which sequences are whole: pieces stay at length_start for half "
-        "of it, then grow geometrically"),
 
     INTEGER("checkpoint.every", checkpoint.every, 0, MAX_INT, "1000",
         "steps between step-*.ckpt files; 0: only last.ckpt and best.ckpt, at evaluations and at "
@@ -217,6 +214,14 @@ const ConfigKey *schema_find(const char *path, size_t length) {
         if (strlen(p) == length && memcmp(p, path, length) == 0) return &schema_keys[i];
     }
     return NULL;
+}
+
+bool schema_is_retired(const char *path) {
+    static const char *const retired[] = {"schedule.length_start", "schedule.length_warmup"};
+    for (size_t i = 0; i < sizeof retired / sizeof *retired; i++) {
+        if (strcmp(path, retired[i]) == 0) return true;
+    }
+    return false;
 }
 
 bool schema_is_section(const char *name, size_t length) {

@@ -1,10 +1,12 @@
 #include "batcher.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arena.h"
+#include "config.h"
 #include "mlm_mask.h"
 #include "rng.h"
 #include "token_file.h"
@@ -152,11 +154,16 @@ static size_t read_sequence(uint32_t *ids, const Dataset *d, size_t sequence) {
 
 bool batch_bytes(size_t *out, size_t sequences, size_t n) {
     const Batch *b = NULL; /* for its types alone */
-    /* pieces may be as short as a token, and each needs a key and a start */
-    size_t tokens, per_token = sizeof *b->seq_key + sizeof *b->start + sizeof *b->ids +
-                               sizeof *b->masked_rows + sizeof *b->labels + sizeof *b->classes;
-    return size_mul(sequences, n, &tokens) && tokens <= UINT32_MAX &&
-           size_mul(tokens + 1, per_token, out);
+    /* sequences may be as short as a token, and each needs a key and a start */
+    size_t tokens, scratch, arrays,
+        per_token = sizeof *b->seq_key + sizeof *b->start + sizeof *b->ids +
+                    sizeof *b->masked_rows + sizeof *b->labels + sizeof *b->classes;
+    if (!size_mul(sequences, n, &tokens) || tokens > UINT32_MAX ||
+        !size_mul(tokens + 1, per_token, &arrays) ||
+        !size_mul(n, 3 * sizeof *b->scratch, &scratch) || arrays > SIZE_MAX - scratch)
+        return false;
+    *out = arrays + scratch;
+    return true;
 }
 
 bool batch_create(Batch *out, size_t sequences, size_t n, Err *err) {
@@ -173,6 +180,7 @@ bool batch_create(Batch *out, size_t sequences, size_t n, Err *err) {
     out->masked_rows = out->ids + tokens;
     out->labels = out->masked_rows + tokens;
     out->classes = out->labels + tokens;
+    out->scratch = out->classes + tokens;
     out->start[0] = 0;
     return true;
 }
@@ -187,33 +195,38 @@ static void batch_clear(Batch *batch) {
     batch->start[0] = 0;
 }
 
-size_t batch_pieces(size_t n, size_t piece) {
-    return piece == 0 || piece >= n ? 1 : (n + piece - 1) / piece;
-}
+/* A whole sequence, masked, on its way into a batch, whose scratch holds it. */
+typedef struct Sequence {
+    uint32_t *ids, *rows, *labels; /* as in Batch; ids[0] is `<s>` */
+    size_t text, masked;           /* tokens besides `<s>`; rows */
+    size_t next;                   /* of the rows: those before have their place */
+} Sequence;
 
-/* Ends a sequence of the batch `T` tokens on. */
-static void batch_end_sequence(Batch *batch, size_t T, uint64_t seq_key) {
-    batch->seq_key[batch->B] = seq_key;
-    batch->total += T;
-    batch->start[++batch->B] = batch->total;
-}
-
-/* Appends a sequence, masked by mask_key and cut into pieces of at most `piece` tokens (0: whole).
- * The masks are those of the whole sequence; the pieces are sequences of their own, whose positions
- * begin at 0. */
-static void batch_add(Batch *batch, const Dataset *d, size_t sequence, const BatchPlan *plan,
-                      uint64_t mask_key, uint64_t seq_key, size_t piece) {
-    uint32_t *ids = batch->ids + batch->total, *rows = batch->masked_rows + batch->masked;
-    size_t T = read_sequence(ids, d, sequence);
+static Sequence read_masked(Batch *batch, const Dataset *d, size_t sequence, const BatchPlan *plan,
+                            uint64_t mask_key) {
+    Sequence s = {.ids = batch->scratch};
+    s.rows = s.ids + plan->n;
+    s.labels = s.rows + plan->n;
+    size_t T = read_sequence(s.ids, d, sequence);
     assert(T <= plan->n);
-    size_t masked = mlm_mask(ids, rows, batch->labels + batch->masked, T, plan->vocab,
-                             plan->mask_rate, mask_key);
-    for (size_t i = 0; i < masked; i++) rows[i] += (uint32_t)batch->total;
-    batch->masked += masked;
-    if (piece == 0) piece = T;
-    batch_end_sequence(batch, T < piece ? T : piece, seq_key);
-    for (size_t t = piece; t < T; t += piece)
-        batch_end_sequence(batch, T - t < piece ? T - t : piece, rng_u64(seq_key, t));
+    s.text = T - 1;
+    s.masked = mlm_mask(s.ids, s.rows, s.labels, T, plan->vocab, plan->mask_rate, mask_key);
+    return s;
+}
+
+/* Appends `<s>` and the tokens from..from+size-1 of the text of s. */
+static void add_piece(Batch *batch, Sequence *s, size_t from, size_t size, uint64_t seq_key) {
+    uint32_t *ids = batch->ids + batch->total;
+    ids[0] = s->ids[0];
+    memcpy(ids + 1, s->ids + 1 + from, size * sizeof *ids);
+    for (; s->next < s->masked && s->rows[s->next] <= from + size; s->next++) {
+        if (s->rows[s->next] <= from) continue; /* an earlier batch's */
+        batch->masked_rows[batch->masked] = (uint32_t)(batch->total + s->rows[s->next] - from);
+        batch->labels[batch->masked++] = s->labels[s->next];
+    }
+    batch->seq_key[batch->B] = seq_key;
+    batch->total += size + 1;
+    batch->start[++batch->B] = batch->total;
 }
 
 /* Sample number -> epoch and sequence. */
@@ -224,14 +237,44 @@ static size_t sample_sequence(uint64_t *epoch, const Dataset *d, const BatchPlan
     return (size_t)rng_permute(order, sample % d->sequences, d->sequences);
 }
 
-size_t batch_fill_train(Batch *batch, const Dataset *d, const BatchPlan *plan, uint64_t first,
-                        size_t count) {
+/* Tokens of text in each piece of a sequence but the last; all of them: it is whole. */
+static size_t piece_text(const Dataset *d, const BatchPlan *plan, uint64_t epoch, size_t sequence) {
+    const double shortest = CONFIG_SHORTEST_PIECE, end = (double)plan->n + 1;
+    uint64_t key = rng_key(plan->seed, RNG_SHORT, epoch, sequence);
+    size_t text = dataset_length(d, sequence) - 1;
+    if (rng_uniform(key, 0) >= plan->short_rate) return text;
+    /* n or more where n is the shortest or less */
+    size_t piece = (size_t)(shortest * pow(end / shortest, rng_uniform(key, 1)));
+    return piece - 1 < text ? piece - 1 : text;
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Appends the pieces of s from *from on, as many as there is room for; *from is behind the last. */
+static void add_pieces(Batch *batch, size_t *from, Sequence *s, const BatchPlan *plan, size_t piece,
+                       uint64_t seq_key) {
+    for (size_t size; *from < s->text; *from += size) {
+        size = smaller(piece, s->text - *from);
+        if (batch->B == plan->most_sequences || batch->total + size + 1 > plan->most_tokens) return;
+        add_piece(batch, s, *from, size, *from ? rng_u64(seq_key, *from) : seq_key);
+    }
+}
+
+size_t batch_fill_train(Batch *batch, BatchCursor *cursor, const Dataset *d, const BatchPlan *plan,
+                        uint64_t end) {
+    assert(plan->most_sequences > 0 && plan->most_tokens >= plan->n);
     batch_clear(batch);
-    for (size_t i = 0; i < count; i++) {
+    while (cursor->sample < end) {
         uint64_t epoch;
-        size_t sequence = sample_sequence(&epoch, d, plan, first + i);
-        batch_add(batch, d, sequence, plan, rng_key(plan->seed, RNG_MASK, epoch, sequence),
-                  rng_key(plan->seed, RNG_DROPOUT, epoch, sequence), plan->piece);
+        size_t sequence = sample_sequence(&epoch, d, plan, cursor->sample);
+        Sequence s =
+            read_masked(batch, d, sequence, plan, rng_key(plan->seed, RNG_MASK, epoch, sequence));
+        add_pieces(batch, &cursor->text, &s, plan, piece_text(d, plan, epoch, sequence),
+                   rng_key(plan->seed, RNG_DROPOUT, epoch, sequence));
+        if (cursor->text < s.text) break; /* the batch is full */
+        *cursor = (BatchCursor){.sample = cursor->sample + 1};
     }
     return batch->masked;
 }
@@ -258,7 +301,8 @@ void batch_count(size_t *tokens, size_t *masked, const Dataset *d, const BatchPl
         uint64_t epoch;
         size_t sequence = sample_sequence(&epoch, d, plan, first + i);
         uint64_t key = rng_key(plan->seed, RNG_MASK, epoch, sequence);
-        *tokens += dataset_length(d, sequence);
+        size_t text = dataset_length(d, sequence) - 1, piece = piece_text(d, plan, epoch, sequence);
+        *tokens += text + (text + piece - 1) / piece; /* a `<s>` for each piece */
         *masked += mlm_mask_count(key, sequence_maskable(d, sequence), plan->mask_rate);
     }
 }
@@ -271,7 +315,8 @@ size_t batch_fill_eval(Batch *batch, const Dataset *d, const BatchPlan *plan, si
     for (size_t i = first; i < sample && i - first < count; i++) {
         size_t sequence = i * step + i * rest / sample; /* floor(i * sequences / sample) */
         /* no seed in the key: two models are asked the same questions */
-        batch_add(batch, d, sequence, plan, rng_key(0, RNG_EVAL_MASK, 0, sequence), 0, 0);
+        Sequence s = read_masked(batch, d, sequence, plan, rng_key(0, RNG_EVAL_MASK, 0, sequence));
+        add_piece(batch, &s, 0, s.text, 0);
     }
     return batch->masked;
 }

@@ -156,7 +156,7 @@ static bool count_operations(BenchStep *out, const Config *config, Err *err) {
 bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *options, Err *err) {
     Config sized = *config; /* shares its strings */
     if (options->sequences) sized.train.micro_batch = options->sequences;
-    sized.schedule.length_start = 0; /* whole sequences, and memory for no more */
+    sized.train.short_rate = 0; /* whole sequences, and memory for no more */
     Plan plan;
     if (!plan_compute(&plan, &sized, err)) return false;
     *out = (BenchStep){.sequences = plan.micro_batch, .predicted_bytes = plan.memory_bytes};

@@ -10,6 +10,7 @@
 #include "encoder.h"
 #include "optimizer.h"
 #include "params.h"
+#include "trainer.h"
 
 /* Operations of a group of products: forward, and the two kinds of the backward pass. */
 typedef struct Flops {
@@ -103,9 +104,9 @@ static bool plan_memory(Plan *out, const Config *config, const ParamTable *table
             err, ERR_CONFIG,
             "train.micro_batch: %zu sequences of %zu tokens do not fit the address space",
             sequences, config->model.n);
-    size_t pieces = batch_pieces(config->model.n, config->schedule.length_start);
-    if (!activations_bytes(&out->activation_bytes, &config->model, sequences * pieces, tokens,
-                           ACTS_TRAINING, err))
+    size_t most = config->model.classes ? sequences : trainer_most_sequences(config, sequences);
+    if (!activations_bytes(&out->activation_bytes, &config->model, most, tokens, ACTS_TRAINING,
+                           err))
         return false;
     out->grad_bytes = out->weight_bytes;
     out->moment_bytes = moments * out->weight_bytes;

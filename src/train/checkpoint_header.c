@@ -27,8 +27,7 @@ static bool add_unfinished(cJSON *object, const UnfinishedStep *step) {
     if (!step->is_set) return true;
     cJSON *u = cJSON_AddObjectToObject(object, "unfinished");
     return u && json_add_number(u, "lr", step->lr, JSON_EXACT) &&
-           json_add_number(u, "grad_norm", step->grad_norm, JSON_EXACT) &&
-           json_add_count(u, "length", step->length);
+           json_add_number(u, "grad_norm", step->grad_norm, JSON_EXACT);
 }
 
 static bool add_state(cJSON *object, const Config *config, const TrainState *state) {
@@ -142,11 +141,10 @@ static bool get_hash(uint64_t *out, const cJSON *object, const char *name, Err *
 }
 
 static bool parse_unfinished(UnfinishedStep *out, const cJSON *step, Err *err) {
-    static const char *const names[] = {"lr", "grad_norm", "length", NULL};
+    static const char *const names[] = {"lr", "grad_norm", NULL};
     out->is_set = true;
     return has_members(step, "unfinished", names, err) && get_real(&out->lr, step, "lr", err) &&
-           get_real(&out->grad_norm, step, "grad_norm", err) &&
-           get_count(&out->length, step, "length", err);
+           get_real(&out->grad_norm, step, "grad_norm", err);
 }
 
 static bool parse_state(TrainState *out, const cJSON *state, Err *err) {

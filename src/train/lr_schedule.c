@@ -15,13 +15,3 @@ double lr_schedule(const ScheduleConfig *config, double peak, double progress) {
     }
     return peak;
 }
-
-size_t length_schedule(const ScheduleConfig *config, size_t n, double progress) {
-    size_t start = config->length_start;
-    if (start == 0 || start >= n || progress >= config->length_warmup) return n;
-    double growth =
-        2 * progress / config->length_warmup - 1; /* -1..1; no growth in the first half */
-    if (growth <= 0) return start;
-    size_t length = (size_t)((double)start * pow((double)n / (double)start, growth));
-    return length < n ? length : n;
-}

@@ -143,7 +143,6 @@ static char *line_text(const Metrics *line) {
               json_add_number(o, "loss", line->loss, JSON_EXACT) &&
               json_add_number(o, "lr", line->lr, JSON_EXACT) &&
               json_add_number(o, "grad_norm", line->grad_norm, JSON_EXACT) &&
-              (line->length == 0 || json_add_count(o, "length", line->length)) &&
               json_add_number(o, "tokens_per_s", line->tokens_per_s, 6) &&
               json_add_number(o, "elapsed_s", line->elapsed_s, 9);
     if (ok && line->evaluated) {

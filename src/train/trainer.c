@@ -25,9 +25,8 @@ double trainer_gradients(Trainer *t, uint64_t first, size_t count, size_t masked
     vec_zero(t->blocks.grads.block, t->table.block_reals);
     profile_lap(t->acts.profile, PROFILE_OPTIMIZER, 0,
                 (double)(t->table.block_reals * sizeof(real)));
-    for (size_t done = 0; done < count && !stop_signal_caught(); done += t->micro_batch) {
-        size_t size = count - done < t->micro_batch ? count - done : t->micro_batch;
-        if (batch_fill_train(&t->batch, t->train, &t->plan, first + done, size) == 0)
+    for (BatchCursor at = {.sample = first}; at.sample < first + count && !stop_signal_caught();) {
+        if (batch_fill_train(&t->batch, &at, t->train, &t->plan, first + count) == 0)
             continue; /* nothing to predict */
         profile_lap(t->acts.profile, PROFILE_DATA, 0, 0);
         encoder_forward(&t->acts, &t->blocks.weights, model, &t->batch);
@@ -46,7 +45,6 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
     batch_count(&s.tokens, &s.masked, t->train, &t->plan, state->sample, s.sequences);
     double progress = budget_progress(&t->budget, state, s.sequences, s.tokens);
     s.lr = lr_schedule(&t->config.schedule, optimizer->lr, progress);
-    s.length = t->plan.piece = length_schedule(&t->config.schedule, t->config.model.n, progress);
 
     profile_lap(t->acts.profile, PROFILE_DATA, 0, 0);
     if (s.masked > 0) { /* else there is nothing to learn from: the step counts, the weights stay */
@@ -121,7 +119,6 @@ static Metrics metrics_line(const Trainer *t, const StepStats *s) {
         .loss = state->window_masked ? state->window_loss / (double)state->window_masked : 0,
         .lr = s->lr,
         .grad_norm = s->grad_norm,
-        .length = s->length,
         .tokens_per_s = t->window_s > 0 ? (double)t->window_tokens / t->window_s : 0,
         .elapsed_s = state->elapsed_s,
     };
@@ -149,7 +146,7 @@ static bool finish_step(Trainer *t, const StepStats *s, bool *saved, Err *err) {
         log_line(t, &line, ends || evaluates);
         if (evaluates && !evaluate(t, &line, err)) {
             bool stopped = err->code == ERR_SIGNAL;
-            t->state.unfinished = (UnfinishedStep){stopped, s->lr, s->grad_norm, s->length};
+            t->state.unfinished = (UnfinishedStep){stopped, s->lr, s->grad_norm};
             return false;
         }
         t->state.window_loss = 0;
@@ -215,7 +212,7 @@ static void show_progress(const Trainer *t, Progress *progress, double share_bef
 /* What a signal stopped after the last update of a run that goes on. */
 static bool finish_earlier(Trainer *t, bool *saved, Err *err) {
     const UnfinishedStep u = t->state.unfinished;
-    const StepStats s = {.lr = u.lr, .grad_norm = u.grad_norm, .length = (size_t)u.length};
+    const StepStats s = {.lr = u.lr, .grad_norm = u.grad_norm};
     t->state.unfinished = (UnfinishedStep){0};
     return !u.is_set || finish_step(t, &s, saved, err);
 }

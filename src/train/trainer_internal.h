@@ -26,7 +26,7 @@ typedef struct Trainer {
 
     ParamTable table;
     TrainBlocks blocks;
-    Activations acts; /* for micro_batch sequences of n tokens; evaluation borrows it */
+    Activations acts; /* for the tokens of micro_batch sequences of n; evaluation borrows it */
     Batch batch;
     size_t micro_batch;
     Profile profile; /* of all updates, without evaluations and saves */
@@ -45,7 +45,6 @@ typedef struct StepStats {
     double loss; /* mean over its masked tokens, 0 if there are none */
     double lr, grad_norm;
     size_t sequences, tokens, masked;
-    size_t length; /* its sequences were cut into pieces of at most so many tokens */
 } StepStats;
 
 /* Everything before step 0: run folder, data, memory, weights (fresh or from a checkpoint). *out is

@@ -74,6 +74,7 @@ static bool open_data(Trainer *t, uint64_t kept_tokenizer, Err *err) {
     }
     t->plan = (BatchPlan){.seed = config->train.seed,
                           .mask_rate = config->train.mask_rate,
+                          .short_rate = config->train.short_rate,
                           .n = config->model.n,
                           .vocab = t->config.model.vocab};
     t->budget = budget_create(&config->train, dataset_sequences(t->train));
@@ -120,9 +121,12 @@ static void log_data(const Trainer *t) {
 
 /* ---- memory */
 
-/* Sequences of a micro-batch while they are cut into the shortest pieces. */
-static size_t most_sequences(const Trainer *t) {
-    return t->micro_batch * batch_pieces(t->config.model.n, t->config.schedule.length_start);
+size_t trainer_most_sequences(const Config *config, size_t whole) {
+    const ModelConfig *model = &config->model;
+    bool is_full = model->attention == ATTENTION_FULL;
+    size_t rows = is_full ? CONFIG_SHORTEST_PIECE : params_largest_k(model); /* of a piece */
+    size_t pieces = whole * model->n / rows;
+    return config->train.short_rate > 0 && pieces > whole ? pieces : whole;
 }
 
 static bool check_memory(const Trainer *t, size_t moments, Err *err) {
@@ -130,8 +134,8 @@ static bool check_memory(const Trainer *t, size_t moments, Err *err) {
     if (!size_mul(t->table.block_reals, sizeof(real), &block) ||
         !batch_bytes(&batch, t->micro_batch, t->config.model.n))
         return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!activations_bytes(&activations, &t->config.model, most_sequences(t),
-                           t->micro_batch * t->config.model.n, ACTS_TRAINING, err)) {
+    if (!activations_bytes(&activations, &t->config.model, t->plan.most_sequences,
+                           t->plan.most_tokens, ACTS_TRAINING, err)) {
         return false;
     }
     double b = (double)block,
@@ -155,9 +159,11 @@ static bool allocate(Trainer *t, Err *err) {
     const TrainConfig *train = &t->config.train;
     t->micro_batch =
         train->micro_batch && train->micro_batch < train->batch ? train->micro_batch : train->batch;
+    t->plan.most_sequences = trainer_most_sequences(&t->config, t->micro_batch);
+    t->plan.most_tokens = t->micro_batch * model->n;
     return check_memory(t, optimizer_moments(&t->config.optimizer), err) &&
            train_blocks_create(&t->blocks, &t->table, model, &t->config.optimizer, err) &&
-           activations_create(&t->acts, model, most_sequences(t), t->micro_batch * model->n,
+           activations_create(&t->acts, model, t->plan.most_sequences, t->plan.most_tokens,
                               ACTS_TRAINING, err) &&
            batch_create(&t->batch, t->micro_batch, model->n, err);
 }
