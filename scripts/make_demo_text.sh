@@ -13,9 +13,12 @@ held_out=${3:-400}
 generator=$here/make_demo_text.awk
 task_generator=$here/make_demo_task.awk
 words=$here/demo_words.txt
-last=$folder/task-valid.tsv
 stamp="$documents $held_out $(cat "$generator" "$task_generator" "$words" | cksum)"
-if [ -f "$last" ] && [ "$(cat "$folder/.made_from" 2>/dev/null)" = "$stamp" ]; then
+complete=1
+for file in train-00.txt train-01.txt valid.txt task-train.tsv task-valid.tsv; do
+    [ -s "$folder/$file" ] || complete=
+done
+if [ "$complete" ] && [ "$(cat "$folder/.made_from" 2>/dev/null)" = "$stamp" ]; then
     exit 0
 fi
 mkdir -p "$folder"

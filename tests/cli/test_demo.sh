@@ -26,6 +26,16 @@ for part in train valid; do
 done
 sh "$root/scripts/make_demo_text.sh" again 300 20 2>err
 expect "another task at the second run" cmp -s data/task-train.tsv again/task-train.tsv
+# made again where any of the files is gone, and only then
+for file in train-00.txt train-01.txt valid.txt task-train.tsv task-valid.tsv; do
+    cp again/$file kept
+    rm again/$file
+    sh "$root/scripts/make_demo_text.sh" again 300 20 2>err
+    expect "$file is not made again" cmp -s kept again/$file
+    expect_err "300 training"
+done
+sh "$root/scripts/make_demo_text.sh" again 300 20 2>err
+expect "made again though all is there" [ ! -s err ]
 # the task does not depend on how much text is made before it
 sh "$root/scripts/make_demo_text.sh" more 400 20 2>err
 expect "another task for more text" cmp -s data/task-train.tsv more/task-train.tsv
@@ -33,8 +43,9 @@ expect "another task for more text" cmp -s data/task-train.tsv more/task-train.t
 
 begin task_config && {
 sh "$root/scripts/make_demo_text.sh" data 1200 60 2>err
-run tokenizer "$root/configs/pretrain/tiny.yaml" 'data.train=data/train-*.txt' tokenizer.model=spm.model \
-    tokenizer.vocab_size=1000
+# data.valid: the config's own text is there only after a demo
+run tokenizer "$root/configs/pretrain/tiny.yaml" 'data.train=data/train-*.txt' data.valid=data/valid.txt \
+    tokenizer.model=spm.model tokenizer.vocab_size=1000
 expect_status 0
 task="data.train=data/task-train.tsv data.valid=data/task-valid.tsv run=run train.epochs=0.2"
 run finetune "$root/configs/finetune/demo.yaml" finetune.init=none tokenizer.model=spm.model $task
