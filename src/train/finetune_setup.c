@@ -97,8 +97,9 @@ static bool load_tokenizer(Finetune *f, Err *err) {
                        "its path here",
                        path);
     log_info("from scratch (finetune.init = none), tokenizer %s", path);
-    return tokenizer_load(&f->tokenizer, path, err) &&
-           tokenizer_take_config(&f->config, f->tokenizer, err);
+    if (!tokenizer_load(&f->tokenizer, path, err)) return false;
+    f->config.tokenizer.type = tokenizer_type(f->tokenizer);
+    return true;
 }
 
 static bool open_model(Finetune *f, Err *err) {
