@@ -215,8 +215,8 @@ static void test_notes(void) {
     }
 }
 
-/* The resolved configuration of a run names every key, also those without effect; what is overridden
- * in it is meant. */
+/* The resolved configuration of a run names every key, also those without effect; what an override
+ * says is meant. */
 static void test_notes_of_resolved(void) {
     static const char *const overrides[] = {"optimizer.momentum=0.9"};
     Config c;
