@@ -1,6 +1,8 @@
 /* Every intermediate of the encoder in one arena.  Only what the backward pass reads is kept per
  * layer; the rest is scratch shared by the layers, and GELU outputs, LayerNorm outputs and
- * attention probabilities are recomputed. */
+ * attention probabilities are recomputed.  With RECOMPUTE_FFN the layers also share ff_pre, and
+ * with RECOMPUTE_LAYER everything but sum_ffn and ln2, from which the next layer's input follows:
+ * the backward pass then computes them again, layer by layer, to the same bits. */
 #ifndef ACTIVATIONS_H
 #define ACTIVATIONS_H
 

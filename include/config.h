@@ -28,6 +28,7 @@ typedef enum Projection { PROJECTION_LINEAR, PROJECTION_FIXED } Projection;
 typedef enum AttentionKind { ATTENTION_LINFORMER, ATTENTION_FULL } AttentionKind;
 typedef enum InitScheme { INIT_SCHEME_NORMAL, INIT_SCHEME_LOCAL } InitScheme;
 typedef enum NormPlace { NORM_POST, NORM_PRE } NormPlace;
+typedef enum Recompute { RECOMPUTE_NONE, RECOMPUTE_FFN, RECOMPUTE_LAYER } Recompute;
 
 typedef struct ModelConfig {
     size_t n; /* longest sequence, `<s>` included */
@@ -47,6 +48,9 @@ typedef struct ModelConfig {
     double head_dropout; /* classification head, before each of its two maps */
     size_t vocab; /* not a key: tokenizer.vocab_size; see config_set_vocab */
     size_t classes; /* not a key: 0, masked-language-model head; else classification head */
+    /* key train.recompute, of the training rather than the model: what the backward pass computes
+     * again instead of keeping it (activations.h) */
+    Recompute recompute;
 } ModelConfig;
 
 typedef enum TokenizerType { TOKENIZER_UNIGRAM, TOKENIZER_BPE } TokenizerType;
@@ -86,6 +90,7 @@ typedef struct TrainConfig {
     double budget;          /* in that unit, > 0; the schedule ends exactly there */
     size_t batch;           /* sequences an update */
     size_t micro_batch;     /* sequences at a time, at most batch; 0: batch */
+    size_t memory;          /* bytes that micro_batch is chosen to fit into; 0: no such budget */
     size_t threads;         /* 0: all this process may use */
     uint64_t seed;
     double mask_rate;      /* share of real tokens to predict */

@@ -63,6 +63,8 @@ static const struct {
     {"train.hours", "0.75", NULL},
     {"train.batch", "48", NULL},
     {"train.micro_batch", "3", NULL},
+    {"train.recompute", "layer", NULL},
+    {"train.memory", "8GiB", NULL},
     {"train.threads", "2", NULL},
     {"train.seed", "9007199254740991", NULL},
     {"train.mask_rate", "0.3", NULL},
@@ -143,7 +145,7 @@ static void test_members(void) {
             "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
             "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
             "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
-            "0.21, short_rate: 0.22, eval_every: 12,\n"
+            "0.21, short_rate: 0.22, recompute: ffn, memory: 25KiB, eval_every: 12,\n"
             "  eval_sequences: 13, log_every: 14}\n"
             "optimizer: {name: sgd, lr: 0.5, position_lr: 0.25, proj_lr: 0.26, betas: [0.6, 0.7], "
             "eps: 0.8,\n"
@@ -171,6 +173,7 @@ static void test_members(void) {
     CHECK(c.train.budget_unit == BUDGET_HOURS && c.train.budget == 1.5);
     CHECK(c.train.batch == 17 && c.train.micro_batch == 6 && c.train.threads == 3 &&
           c.train.seed == 11);
+    CHECK(c.model.recompute == RECOMPUTE_FFN && c.train.memory == 25 * 1024);
     CHECK(c.train.mask_rate == 0.21 && c.train.eval_every == 12 && c.train.eval_sequences == 13);
     CHECK(c.train.log_every == 14 && c.optimizer.name == OPTIMIZER_SGD && c.optimizer.lr == 0.5);
     CHECK(c.optimizer.position_lr == 0.25 && c.optimizer.proj_lr == 0.26);

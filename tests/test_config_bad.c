@@ -208,6 +208,8 @@ static void test_ranges(void) {
         {"optimizer:\n  weight_decay: 1.5\n", "2:3", "wanted a number, 0 <= x <= 1"},
         {"optimizer:\n  momentum: 1\n", "2:3", "wanted a number, 0 <= x < 1"},
         {"optimizer:\n  clip: -1\n", "2:3", "wanted a number, 0 <= x"},
+        {"train:\n  recompute: layers\n", "2:3",
+         "train.recompute = layers: not known: did you mean layer?"},
         {"train:\n  mask_rate: 0\n", "2:3", "train.mask_rate = 0: wanted a number, 0 < x < 1"},
         {"train:\n  steps: 0\n", "2:3", "train.steps = 0: wanted an integer of at least 1"},
         {"train:\n  hours: 0\n", "2:3", "train.hours = 0: wanted a number, 0 < x"},

@@ -145,6 +145,8 @@ static void draw_config(Config *out, Draws *d) {
         whole ? (double)(1 + draw(d, 1ull << 53) % 9007199254740991) : 1e-9 + 1e5 * draw_real(d);
     t->batch = 1 + draw(d, 5000);
     t->micro_batch = draw(d, t->batch + 1);
+    m->recompute = (Recompute)draw(d, 3);
+    t->memory = draw(d, 2) ? draw(d, 1ull << 53) : draw(d, 1ull << 20) << draw(d, 30);
     t->threads = draw(d, 100);
     t->seed = draw(d, 1ull << 53);
     t->mask_rate = 1e-9 + 0.9 * draw_real(d);

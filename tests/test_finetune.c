@@ -146,7 +146,8 @@ static void test_model_of_checkpoint(void) {
     log_quiet(true);
     snprintf(
         text, sizeof text,
-        "data: {train: train.tsv, valid: dev.tsv}\ntrain: {batch: 100}\nfinetune: {task: custom, "
+        "data: {train: train.tsv, valid: dev.tsv}\ntrain: {batch: 100, recompute: "
+        "ffn}\nfinetune: {task: custom, "
         "init: \"%s\", text: text, label: label}\n",
         run_path("pre", "last.ckpt"));
     REQUIRE(io_write_file(test_temp_path("bare.yaml"), text, strlen(text), &err));
@@ -156,6 +157,7 @@ static void test_model_of_checkpoint(void) {
     REQUIRE(finetune_open(&f, &config, &err));
     CHECK(f.config.model.n == 24 && f.config.model.k[0] == 6 && f.config.model.layers == 1);
     CHECK(f.config.model.width == 16 && f.config.model.classes == 2 && f.config.model.vocab == 360);
+    CHECK_INT(f.config.model.recompute, RECOMPUTE_FFN); /* of the training, not of the checkpoint */
     CHECK_INT(f.config.train.micro_batch, 100); /* 8192 / 24 are more */
     CHECK_INT(f.trainer.micro_tokens, 2400);
     CHECK(f.config.model.dropout == 0.1 && f.config.tokenizer.type == TOKENIZER_BPE);

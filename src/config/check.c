@@ -237,6 +237,9 @@ static bool write_notes(Loader *loader, Err *err) {
                 "optimizer.weight_decay = 0");
     note_unused(notes, loader, "train.short_rate", config->model.n > CONFIG_SHORTEST_PIECE,
                 "a model.n of at most 8");
+    note_unused(notes, loader, "train.memory",
+                origin_of(loader, find_key("train.micro_batch"))->order == 0,
+                "train.micro_batch given");
     note_unused(notes, loader, "checkpoint.keep", config->checkpoint.every > 0,
                 "checkpoint.every = 0");
     note_finetune(notes, loader, note_unused);

@@ -95,3 +95,44 @@ void number_write(char *out, size_t size, double value) {
     c_locale_leave(c, previous);
     tidy_exponent(out, size, text);
 }
+
+typedef struct Unit {
+    const char *name;
+    double bytes;
+} Unit;
+
+static const Unit units[] = {
+    {"TiB", 1099511627776.0}, {"GiB", 1073741824.0}, {"MiB", 1048576.0}, {"KiB", 1024.0},
+    {"TB", 1e12},             {"GB", 1e9},           {"MB", 1e6},        {"KB", 1e3},
+};
+enum { UNITS = sizeof units / sizeof *units, BINARY_UNITS = 4 };
+
+NumberFault bytes_read(double *out, const char *text) {
+    char number[64];
+    double value, bytes = 1;
+    size_t length = strcspn(text, " KMGT");
+    const char *unit = text + length + (text[length] == ' ');
+    if (length >= sizeof number) return NUMBER_NOT_A_NUMBER;
+    memcpy(number, text, length);
+    number[length] = '\0';
+    if (text[length] != '\0') {
+        size_t i = 0;
+        while (i < UNITS && strcmp(unit, units[i].name) != 0) i++;
+        if (i == UNITS) return NUMBER_NOT_A_NUMBER;
+        bytes = units[i].bytes;
+    }
+    NumberFault fault = number_read(&value, number, bytes == 1);
+    if (fault != NUMBER_OK) return fault;
+    *out = floor(value * bytes);
+    return NUMBER_OK;
+}
+
+void bytes_write(char *out, size_t size, size_t bytes) {
+    for (size_t i = 0; i < BINARY_UNITS && bytes > 0; i++) {
+        size_t unit = (size_t)units[i].bytes;
+        if (bytes % unit != 0) continue;
+        snprintf(out, size, "%zu%s", bytes / unit, units[i].name);
+        return;
+    }
+    snprintf(out, size, "%zu", bytes);
+}

@@ -23,6 +23,13 @@ typedef enum NumberFault {
  * is set only on NUMBER_OK. */
 NumberFault number_read(double *out, const char *text, bool integer);
 
+/* Reads a number of bytes: a number of at least 0 as above, then perhaps a space and one of KiB, MiB,
+ * GiB, TiB, KB, MB, GB, TB; fractions of a byte are dropped. */
+NumberFault bytes_read(double *out, const char *text);
+
+/* The same bytes in the largest of KiB, MiB, GiB and TiB that makes them an integer: "8GiB". */
+void bytes_write(char *out, size_t size, size_t bytes);
+
 /* The shortest decimal text that reads back as the same double.  YAML 1.1 and 1.2 readers both see
  * a number in it: an exponent always comes with a dot and a sign.  `size` of at least 32 never
  * cuts. */

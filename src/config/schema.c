@@ -22,6 +22,7 @@ const SharingName schema_sharing[] = {
 static const char *const projection_words[] = {"linear", "fixed", NULL};
 static const char *const attention_words[] = {"linformer", "full", NULL};
 static const char *const init_words[] = {"normal", "local", NULL};
+static const char *const recompute_words[] = {"none", "ffn", "layer", NULL};
 static const char *const norm_words[] = {"post", "pre", NULL};
 static const char *const tokenizer_words[] = {"unigram", "bpe", NULL};
 static const char *const optimizer_words[] = {"adamw", "sgd", NULL};
@@ -128,6 +129,14 @@ const ConfigKey schema_keys[] = {
     INTEGER("train.micro_batch", train.micro_batch, 0, 1048576, NULL,
         "sequences at a time, at most batch; 0: the whole batch. Changes memory and speed, not the "
         "gradient; default: as many as make 8192 tokens"),
+    WORD("train.recompute", model.recompute, recompute_words, "none",
+        "what the backward pass computes again instead of keeping it for each layer, which saves "
+        "memory and changes no result. ffn: the inside of the feed-forward block, about half of the "
+        "activations for 1/6 more operations at most; layer: all but the layer's input, for 1/3 "
+        "more at most"),
+    {"train.memory", KEY_BYTES, MEMBER(train.memory), 0, MAX_INT, 0, NULL, 0, "0",
+        "where micro_batch is not given: the training's memory, e.g. 8GiB, that the largest "
+        "micro-batch is chosen for; 0: micro_batch has its default"},
     INTEGER("train.threads", train.threads, 0, 4096, "0",
         "0: all that this process may use"),
     {"train.seed", KEY_U64, MEMBER(train.seed), 0, MAX_INT, 0, NULL, 0, "1",
@@ -262,6 +271,9 @@ void schema_describe(char *out, size_t size, const ConfigKey *key) {
     switch (key->type) {
     case KEY_SIZE:
     case KEY_U64: describe_integer(out, size, key); return;
+    case KEY_BYTES:
+        snprintf(out, size, "bytes: a number with or without KiB, MiB, GiB or TiB");
+        return;
     case KEY_REAL: describe_real(out, size, key); return;
     case KEY_BUDGET:
         if (key->unit == BUDGET_STEPS || key->unit == BUDGET_TOKENS)

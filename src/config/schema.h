@@ -12,6 +12,7 @@
 typedef enum KeyType {
     KEY_SIZE,    /* size_t: integer, low..high */
     KEY_U64,     /* uint64_t, the same */
+    KEY_BYTES,   /* size_t: bytes, with or without a unit, low..high */
     KEY_REAL,    /* double, low..high, a bound itself refused where `open` says so */
     KEY_PAIR,    /* double[2], each as KEY_REAL */
     KEY_WORD,    /* an enum whose values count from 0 in the order of `words` */

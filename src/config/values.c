@@ -48,7 +48,9 @@ static bool read_number(double *out, const Loader *loader, const ConfigKey *key,
                         const Node *node, Err *err) {
     double value = 0;
     if (node->type != NODE_SCALAR) return fail_wanted(loader, key, at, node, err);
-    NumberFault fault = number_read(&value, node->text, is_integer_key(key));
+    NumberFault fault = key->type == KEY_BYTES
+                            ? bytes_read(&value, node->text)
+                            : number_read(&value, node->text, is_integer_key(key));
     if (fault == NUMBER_LEADING_ZERO)
         return value_fail(loader, key, at, node, err,
                           "leading zeros are refused (some readers take 010 for 8)");
@@ -321,6 +323,7 @@ bool value_set(Loader *loader, const ConfigKey *key, const Node *at, const Node 
     }
     switch (key->type) {
     case KEY_SIZE:
+    case KEY_BYTES:
         if (!read_number(&number, loader, key, at, node, err)) return false;
         *(size_t *)member = (size_t)number;
         return true;
@@ -397,10 +400,15 @@ static void write_globs(FILE *out, const GlobList *globs) {
 
 bool value_write(FILE *out, const ConfigKey *key, const Config *config) {
     const void *member = schema_member_const(key, config);
+    char bytes[32];
     unsigned word;
     if (config->finetune.task == TASK_NONE && schema_in_section(key, "finetune")) return false;
     switch (key->type) {
     case KEY_SIZE: fprintf(out, "%zu", *(const size_t *)member); return true;
+    case KEY_BYTES:
+        bytes_write(bytes, sizeof bytes, *(const size_t *)member);
+        fputs(bytes, out);
+        return true;
     case KEY_U64: fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)member); return true;
     case KEY_REAL: write_number(out, *(const double *)member); return true;
     case KEY_PAIR:

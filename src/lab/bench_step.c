@@ -155,7 +155,10 @@ static bool count_operations(BenchStep *out, const Config *config, Err *err) {
 
 bool bench_step(BenchStep *out, const Config *config, const BenchStepOptions *options, Err *err) {
     Config sized = *config; /* shares its strings */
-    if (options->sequences) sized.train.micro_batch = options->sequences;
+    if (options->sequences) {
+        sized.train.micro_batch = options->sequences;
+        sized.train.memory = 0;
+    }
     sized.train.short_rate = 0; /* whole sequences, and memory for no more */
     Plan plan;
     if (!plan_compute(&plan, &sized, err)) return false;

@@ -1,16 +1,11 @@
 #include "plan.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include "activations.h"
-#include "arena.h"
-#include "batcher.h"
 #include "encoder.h"
-#include "optimizer.h"
 #include "params.h"
-#include "trainer.h"
+#include "train_memory.h"
 
 /* Operations of a group of products: forward, and the two kinds of the backward pass. */
 typedef struct Flops {
@@ -93,25 +88,16 @@ double plan_step_flops(const ModelConfig *config, const size_t *lengths, size_t 
 }
 
 static bool plan_memory(Plan *out, const Config *config, const ParamTable *table, Err *err) {
-    size_t tokens, moments = optimizer_moments(&config->optimizer);
-    size_t sequences = config->train.micro_batch ? config->train.micro_batch : config->train.batch;
-    out->micro_batch = sequences;
-    if (!size_mul(sequences, config->model.n, &tokens) ||
-        !batch_bytes(&out->batch_bytes, sequences, config->model.n) ||
-        !size_mul(table->block_reals, sizeof(real), &out->weight_bytes) ||
-        out->weight_bytes > SIZE_MAX / 8)
-        return err_set(
-            err, ERR_CONFIG,
-            "train.micro_batch: %zu sequences of %zu tokens do not fit the address space",
-            sequences, config->model.n);
-    size_t most = config->model.classes ? sequences : trainer_most_sequences(config, sequences);
-    if (!activations_bytes(&out->activation_bytes, &config->model, most, tokens, ACTS_TRAINING,
-                           err))
+    TrainMemory memory;
+    if (!train_micro_batch(&out->micro_batch, config, table, err) ||
+        !train_memory(&memory, config, table, out->micro_batch, err))
         return false;
-    out->grad_bytes = out->weight_bytes;
-    out->moment_bytes = moments * out->weight_bytes;
-    out->memory_bytes = out->weight_bytes + out->grad_bytes + out->moment_bytes +
-                        out->activation_bytes + out->batch_bytes;
+    out->weight_bytes = memory.weights;
+    out->grad_bytes = memory.gradients;
+    out->moment_bytes = memory.moments;
+    out->activation_bytes = memory.activations;
+    out->batch_bytes = memory.batch;
+    out->memory_bytes = memory.total;
     return true;
 }
 

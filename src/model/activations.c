@@ -24,39 +24,53 @@ static size_t key_rows(const ModelConfig *config, size_t P, size_t max_B, size_t
     return config->attention == ATTENTION_FULL ? max_total : max_B * P;
 }
 
-static LayerActs take_layer(Arena *arena, const ModelConfig *config, size_t P, size_t max_B,
-                            size_t max_total) {
+/* What the next layer, or the last LayerNorm, starts from: kept in every training. */
+static void take_output(LayerActs *layer, Arena *arena, const ModelConfig *config,
+                        size_t max_total) {
+    layer->sum_ffn = take(arena, max_total, config->width);
+    layer->ln2 = take_stats(arena, max_total);
+}
+
+static void take_attention(LayerActs *layer, Arena *arena, const ModelConfig *config, size_t P,
+                           size_t max_B, size_t max_total) {
     size_t C = config->width, keys = key_rows(config, P, max_B, max_total);
-    LayerActs layer = {0};
-    layer.sum_att = take(arena, max_total, C);
-    layer.sum_ffn = take(arena, max_total, C);
-    layer.ln1 = take_stats(arena, max_total);
-    layer.ln2 = take_stats(arena, max_total);
-    layer.q = take(arena, max_total, C);
+    layer->sum_att = take(arena, max_total, C);
+    layer->ln1 = take_stats(arena, max_total);
+    layer->q = take(arena, max_total, C);
     if (config->attention == ATTENTION_LINFORMER) {
         /* with shared heads, project-first is only chosen when total <= B*P, so B*P rows hold
          * either */
         size_t pre_rows = config->scope == SCOPE_HEAD ? max_total : keys;
-        layer.k_pre = take(arena, pre_rows, C);
-        layer.v_pre = take(arena, pre_rows, C);
+        layer->k_pre = take(arena, pre_rows, C);
+        layer->v_pre = take(arena, pre_rows, C);
     }
-    layer.kp = take(arena, keys, C);
-    layer.vp = take(arena, keys, C);
-    layer.att_out = take(arena, max_total, C);
-    layer.lse = take(arena, max_total, config->heads);
-    layer.ff_pre = take(arena, max_total, config->ffn);
-    return layer;
+    layer->kp = take(arena, keys, C);
+    layer->vp = take(arena, keys, C);
+    layer->att_out = take(arena, max_total, C);
+    layer->lse = take(arena, max_total, config->heads);
+}
+
+static void take_ffn(LayerActs *layer, Arena *arena, const ModelConfig *config, size_t max_total) {
+    layer->ff_pre = take(arena, max_total, config->ffn);
 }
 
 static void layout_layers(Activations *acts, Arena *arena, const ModelConfig *config) {
     size_t B = acts->max_B, total = acts->max_total;
-    if (acts->mode == ACTS_INFERENCE) {
-        LayerActs shared = take_layer(arena, config, params_largest_k(config), B, total);
-        for (size_t l = 0; l < config->layers; l++) acts->layers[l] = shared;
-        return;
+    bool keeps_output = acts->mode == ACTS_TRAINING,
+         keeps_attention = keeps_output && config->recompute < RECOMPUTE_LAYER,
+         keeps_ffn = keeps_output && config->recompute < RECOMPUTE_FFN;
+    LayerActs shared = {0};
+    if (!keeps_output) take_output(&shared, arena, config, total);
+    if (!keeps_attention)
+        take_attention(&shared, arena, config, params_largest_k(config), B, total);
+    if (!keeps_ffn) take_ffn(&shared, arena, config, total);
+    for (size_t l = 0; l < config->layers; l++) {
+        LayerActs *layer = &acts->layers[l];
+        *layer = shared;
+        if (keeps_output) take_output(layer, arena, config, total);
+        if (keeps_attention) take_attention(layer, arena, config, config->k[l], B, total);
+        if (keeps_ffn) take_ffn(layer, arena, config, total);
     }
-    for (size_t l = 0; l < config->layers; l++)
-        acts->layers[l] = take_layer(arena, config, config->k[l], B, total);
 }
 
 static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *config) {

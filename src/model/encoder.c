@@ -113,6 +113,12 @@ static void forward_post(const Pass *pass) {
     }
 }
 
+/* Does the backward pass compute this much of layer l again?  The buffers that layers share still
+ * hold the last layer's. */
+static bool recomputes(const Pass *pass, size_t l, Recompute what) {
+    return pass->config->recompute >= what && l + 1 < pass->config->layers;
+}
+
 /* Input of layer l again, from what the forward pass kept. */
 static const real *recompute_input_post(const Pass *pass, size_t l) {
     Activations *acts = pass->acts;
@@ -130,11 +136,20 @@ static void backward_post(const Pass *pass) {
     real *d = acts->d_hidden;
     for (size_t l = pass->config->layers; l-- > 0;) {
         LayerActs *a = &acts->layers[l];
+        const real *x = NULL;
         norm_backward(pass, norm_second(pass, l), d, d, a->sum_ffn, 0);
-        norm_recompute(pass, norm_first(pass, l), acts->y, a->sum_att);
+        if (recomputes(pass, l, RECOMPUTE_LAYER)) {
+            x = recompute_input_post(pass, l);
+            attention_block_forward(pass, l, a->sum_att, x, x);
+            norm_forward(pass, norm_first(pass, l), acts->y, a->sum_att);
+        } else {
+            norm_recompute(pass, norm_first(pass, l), acts->y, a->sum_att);
+        }
+        if (recomputes(pass, l, RECOMPUTE_FFN)) ffn_block_recompute(pass, l, acts->y);
         ffn_block_backward(pass, l, d, d, acts->y, 1); /* d is the residual's share already */
         norm_backward(pass, norm_first(pass, l), d, d, a->sum_att, 0);
-        attention_block_backward(pass, l, d, d, recompute_input_post(pass, l), 1);
+        if (!x) x = recompute_input_post(pass, l);
+        attention_block_backward(pass, l, d, d, x, 1);
     }
     embed_backward(pass, d);
 }
@@ -166,10 +181,16 @@ static void backward_pre(const Pass *pass) {
     norm_backward(pass, norm_final(pass), d, d, stream(acts, L), 0);
     for (size_t l = L; l-- > 0;) {
         LayerActs *a = &acts->layers[l];
+        if (recomputes(pass, l, RECOMPUTE_LAYER)) {
+            norm_forward(pass, norm_first(pass, l), acts->x, stream(acts, l));
+            attention_block_forward(pass, l, a->sum_att, acts->x, stream(acts, l));
+        }
         norm_recompute(pass, norm_second(pass, l), acts->y, a->sum_att);
+        if (recomputes(pass, l, RECOMPUTE_FFN)) ffn_block_recompute(pass, l, acts->y);
         ffn_block_backward(pass, l, d_x, d, acts->y, 0);
         norm_backward(pass, norm_second(pass, l), d, d_x, a->sum_att, 1);
-        norm_recompute(pass, norm_first(pass, l), acts->x, stream(acts, l));
+        if (!recomputes(pass, l, RECOMPUTE_LAYER))
+            norm_recompute(pass, norm_first(pass, l), acts->x, stream(acts, l));
         attention_block_backward(pass, l, d_x, d, acts->x, 0);
         norm_backward(pass, norm_first(pass, l), d, d_x, stream(acts, l), 1);
     }

@@ -99,13 +99,19 @@ void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real 
     projected_kv_backward(pass, l, d_x, x); /* d_branch is free by now */
 }
 
+void ffn_block_recompute(const Pass *pass, size_t l, const real *x) {
+    const LayerParams *w = &pass->params->layers[l];
+    size_t total = pass->batch->total, C = pass->config->width, FF = pass->config->ffn;
+    linear_forward(pass->acts->layers[l].ff_pre, x, w->ff1_w, w->ff1_b, total, C, FF);
+    lap_linear(pass->acts, PROFILE_FF1, total, C, FF, 1);
+}
+
 void ffn_block_forward(const Pass *pass, size_t l, real *sum, const real *x, const real *residual) {
     const LayerParams *w = &pass->params->layers[l];
     real *ff_pre = pass->acts->layers[l].ff_pre, *ff_act = pass->acts->ff_act;
     size_t total = pass->batch->total, C = pass->config->width, FF = pass->config->ffn;
 
-    linear_forward(ff_pre, x, w->ff1_w, w->ff1_b, total, C, FF);
-    lap_linear(pass->acts, PROFILE_FF1, total, C, FF, 1);
+    ffn_block_recompute(pass, l, x);
     gelu_forward(ff_act, ff_pre, total * FF);
     lap_elements(pass->acts, PROFILE_GELU, total * FF, 2);
     linear_forward(sum, ff_act, w->ff2_w, NULL, total, FF, C);

@@ -30,6 +30,9 @@ void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real 
 /* sum = residual + dropout(ff2(gelu(ff1(x))));  keeps ff_pre of layer l. */
 void ffn_block_forward(const Pass *pass, size_t l, real *sum, const real *x, const real *residual);
 
+/* ff_pre of layer l again, from the same x. */
+void ffn_block_recompute(const Pass *pass, size_t l, const real *x);
+
 /* As attention_block_backward; reads x, d_sum and ff_pre. */
 void ffn_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum, const real *x,
                         int accumulate);

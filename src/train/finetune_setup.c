@@ -74,6 +74,7 @@ static bool take_model(Finetune *f, Err *err) {
     if (!open_init(f, err) || !check_model(f, err)) return false;
     ModelConfig given = config->model;
     config->model = f->init.config.model;
+    config->model.recompute = given.recompute; /* of this training */
     if (config_is_given(config, "model.dropout")) config->model.dropout = given.dropout;
     if (config_is_given(config, "model.attention_dropout"))
         config->model.attention_dropout = given.attention_dropout;

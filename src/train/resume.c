@@ -10,6 +10,8 @@ static bool may_change(const char *path, bool is_task) {
     static const char *const free_keys[] = {"run",
                                             "train.threads",
                                             "train.micro_batch",
+                                            "train.recompute",
+                                            "train.memory",
                                             "train.log_every",
                                             "train.eval_sequences",
                                             "finetune.seeds"};

@@ -9,8 +9,8 @@
 #include "file_lock.h"
 #include "io.h"
 #include "system_memory.h"
-#include "optimizer.h"
 #include "threads.h"
+#include "train_memory.h"
 #include "trainer_internal.h"
 #include "training.h"
 
@@ -129,39 +129,35 @@ size_t trainer_most_sequences(const Config *config, size_t whole) {
     return config->train.short_rate > 0 && pieces > whole ? pieces : whole;
 }
 
-static bool check_memory(const Trainer *t, size_t moments, Err *err) {
-    size_t block = 0, activations = 0, batch = 0;
-    if (!size_mul(t->table.block_reals, sizeof(real), &block) ||
-        !batch_bytes(&batch, t->micro_batch, t->config.model.n))
-        return err_set(err, ERR_CONFIG, "model: its size overflows");
-    if (!activations_bytes(&activations, &t->config.model, t->plan.most_sequences,
-                           t->plan.most_tokens, ACTS_TRAINING, err)) {
-        return false;
-    }
-    double b = (double)block,
-           total = b * (double)(2 + moments) + (double)activations + (double)batch;
+static bool check_memory(const Trainer *t, Err *err) {
+    TrainMemory m;
+    if (!train_memory(&m, &t->config, &t->table, t->micro_batch, err)) return false;
     size_t available = 0;
     bool known = system_memory_available(&available);
     log_info("memory: parameters %.1f MiB, gradients %.1f, moments %.1f, activations %.1f, batch "
-             "%.1f; %.1f MiB of %.1f available",
-             b / MIB, b / MIB, b * (double)moments / MIB, (double)activations / MIB,
-             (double)batch / MIB, total / MIB, (double)available / MIB);
-    if (!known || total <= (double)available) return true;
+             "%.1f; %.1f MiB of %.1f available; %zu sequences at a time",
+             (double)m.weights / MIB, (double)m.gradients / MIB, (double)m.moments / MIB,
+             (double)m.activations / MIB, (double)m.batch / MIB, (double)m.total / MIB,
+             (double)available / MIB, t->micro_batch);
+    if (!known || m.total <= available) return true;
     return err_set(err, ERR_FAILED,
                    "training needs %.1f MiB of memory, %.1f MiB are available: lower "
                    "train.micro_batch (now %zu; the "
-                   "activations take %.1f MiB), model.n or the model's size",
-                   total / MIB, (double)available / MIB, t->micro_batch, (double)activations / MIB);
+                   "activations take %.1f MiB), model.n or the model's size%s",
+                   (double)m.total / MIB, (double)available / MIB, t->micro_batch,
+                   (double)m.activations / MIB,
+                   t->config.model.recompute == RECOMPUTE_LAYER
+                       ? ""
+                       : ", or set train.recompute to layer");
 }
 
 static bool allocate(Trainer *t, Err *err) {
     const ModelConfig *model = &t->config.model;
-    const TrainConfig *train = &t->config.train;
-    t->micro_batch =
-        train->micro_batch && train->micro_batch < train->batch ? train->micro_batch : train->batch;
+    if (!train_micro_batch(&t->micro_batch, &t->config, &t->table, err)) return false;
+    if (t->config.train.memory > 0) t->config.train.micro_batch = t->micro_batch;
     t->plan.most_sequences = trainer_most_sequences(&t->config, t->micro_batch);
     t->plan.most_tokens = t->micro_batch * model->n;
-    return check_memory(t, optimizer_moments(&t->config.optimizer), err) &&
+    return check_memory(t, err) &&
            train_blocks_create(&t->blocks, &t->table, model, &t->config.optimizer, err) &&
            activations_create(&t->acts, model, t->plan.most_sequences, t->plan.most_tokens,
                               ACTS_TRAINING, err) &&
