@@ -72,8 +72,9 @@ static void print_text(const Plan *plan, const Config *config, const Estimate *e
            show_bytes(plan->moment_bytes));
     static const char *const kept[] = {"", ", without the insides of feed-forward blocks",
                                        ", of each layer only its input"};
-    printf("    activations      %s%s\n    batch            %s\n", show_bytes(plan->activation_bytes),
-           kept[config->model.recompute], show_bytes(plan->batch_bytes));
+    printf("    activations      %s%s\n", show_bytes(plan->activation_bytes),
+           kept[config->model.recompute]);
+    printf("    batch            %s\n", show_bytes(plan->batch_bytes));
     printf("operations           %.4g MFLOP a token (forward %.4g)\n", plan->flops_per_token / 1e6,
            plan->forward_flops_per_token / 1e6);
     printf("speed                about %.3g tokens/s at %.4g GFLOP/s", e->tokens_per_s, e->gflops);

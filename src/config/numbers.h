@@ -23,8 +23,8 @@ typedef enum NumberFault {
  * is set only on NUMBER_OK. */
 NumberFault number_read(double *out, const char *text, bool integer);
 
-/* Reads a number of bytes: a number of at least 0 as above, then perhaps a space and one of KiB, MiB,
- * GiB, TiB, KB, MB, GB, TB; fractions of a byte are dropped. */
+/* Reads a number of bytes: a number of at least 0 as above, then perhaps a space and one of KiB,
+ * MiB, GiB, TiB, KB, MB, GB, TB; fractions of a byte are dropped. */
 NumberFault bytes_read(double *out, const char *text);
 
 /* The same bytes in the largest of KiB, MiB, GiB and TiB that makes them an integer: "8GiB". */

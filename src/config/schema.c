@@ -131,9 +131,9 @@ const ConfigKey schema_keys[] = {
         "gradient; default: as many as make 8192 tokens"),
     WORD("train.recompute", model.recompute, recompute_words, "none",
         "what the backward pass computes again instead of keeping it for each layer, which saves "
-        "memory and changes no result. ffn: the inside of the feed-forward block, about half of the "
-        "activations for 1/6 more operations at most; layer: all but the layer's input, for 1/3 "
-        "more at most"),
+        "memory and changes no result. ffn: the inside of the feed-forward block, about half of "
+        "the activations for 1/6 more operations at most; layer: all but the layer's input, for "
+        "1/3 more at most"),
     {"train.memory", KEY_BYTES, MEMBER(train.memory), 0, MAX_INT, 0, NULL, 0, "0",
         "where micro_batch is not given: the training's memory, e.g. 8GiB, that the largest "
         "micro-batch is chosen for; 0: micro_batch has its default"},
