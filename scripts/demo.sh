@@ -33,7 +33,7 @@ show "$linformer" finetune --quiet configs/finetune/demo.yaml finetune.init=none
 show "$linformer" predict --quiet "$task/seed-1/best.ckpt" \
     'Rosa gave the guitar to Felix.' \
     'Rosa gave guitar the to Felix.' \
-    'In summer children swim the in lake.'
+    'Then she put the vase the on table.'
 
 # percent RUN MEMBER: the first number of that name in the results
 percent() { sed "s/.*\"$2\":\([0-9.]*\).*/\1/" "$1/results.json" | awk '{ printf "%.1f %%", 100 * $1 }'; }
