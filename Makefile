@@ -245,7 +245,7 @@ clean:
 
 help:
 	@echo 'make                build/linformer and build/liblinformer.a'
-	@echo 'make demo           install what is missing, build, pretrain a tiny model on bundled text, fill masks'
+	@echo 'make demo           install what is missing, build, pretrain a tiny model on made text, fill masks, fine-tune'
 	@echo 'make test           install what is missing, build, run all tests; the last line is "N passed, N failed"'
 	@echo 'make check          the same without installing'
 	@echo 'make gradcheck      gradients of kernels and model against differences, in double'

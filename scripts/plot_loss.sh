@@ -12,7 +12,7 @@ shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Columns of metrics.jsonl: update, mean training loss of 100 updates, held-out loss.
+# Updates and a loss of metrics.jsonl; training losses as means of ten lines.
 columns() {
     awk -v member="$2" '
         function value(name) {
@@ -54,7 +54,7 @@ set label "unigram entropy of the held-out text" at graph 0.99, first ${entropy:
     offset 0, -0.7 textcolor rgb "#808080"
 set xlabel "updates" textcolor rgb "#808080"
 set ylabel "loss (nats a masked token)" textcolor rgb "#808080"
-set yrange [*:7.5]
+set yrange [*:${entropy:-8} + 0.7]
 set grid y lc rgb "#808080" lw 0.3
 plot $plot
 END_OF_PLOT
