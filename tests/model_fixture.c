@@ -27,6 +27,19 @@ ModelConfig model_config_tiny(void) {
                          .vocab = 37};
 }
 
+ModelConfig model_config_local(size_t n, size_t width, size_t heads, Scope scope, size_t k) {
+    return (ModelConfig){.n = n,
+                         .k = {k, k, k},
+                         .scope = scope,
+                         .layers = 2,
+                         .width = width,
+                         .heads = heads,
+                         .ffn = 20,
+                         .init = INIT_SCHEME_LOCAL,
+                         .norm = NORM_PRE,
+                         .vocab = 61};
+}
+
 static void require_made(bool made, const Err *err) {
     CHECK_MSG(made, "%s", err->msg);
     if (!made) test_end();

@@ -24,6 +24,9 @@ typedef struct Model {
  * and 3; post-norm, headwise, no dropout. */
 ModelConfig model_config_tiny(void);
 
+/* Two layers that begin by model.init: local, pre-norm, E and F without noise. */
+ModelConfig model_config_local(size_t n, size_t width, size_t heads, Scope scope, size_t k);
+
 /* A zeroed block of a table's layout; ends the test when there is no memory. */
 real *model_create_block(Arena *arena, const ParamTable *table);
 

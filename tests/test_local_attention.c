@@ -10,20 +10,6 @@
 static const int single_offsets[] = {-1, 1, -2, 2, -3, 3, -4, 4};
 static const int block_offsets[] = {0, -1, 1, -2, 2, -3, 3, -4}; /* times S */
 
-/* E and F have no noise. */
-static ModelConfig config_local(size_t n, size_t width, size_t heads, Scope scope, size_t k) {
-    return (ModelConfig){.n = n,
-                         .k = {k, k, k},
-                         .scope = scope,
-                         .layers = 2,
-                         .width = width,
-                         .heads = heads,
-                         .ffn = 20,
-                         .init = INIT_SCHEME_LOCAL,
-                         .norm = NORM_PRE,
-                         .vocab = 61};
-}
-
 static void create(Model *out, const ModelConfig *config, size_t max_B) {
     model_create(out, config, max_B, max_B * config->n, ACTS_TRAINING);
     params_init(out->weights, &out->table, &out->config, test_seed());
@@ -34,7 +20,7 @@ static void create(Model *out, const ModelConfig *config, size_t max_B) {
 enum { LONG = 48, WIDE = 256, HEADS = 8, HEAD = WIDE / HEADS };
 
 static ModelConfig config_wide(Scope scope, size_t k) {
-    return config_local(LONG, WIDE, HEADS, scope, k);
+    return model_config_local(LONG, WIDE, HEADS, scope, k);
 }
 
 /* One sequence of n random tokens; the feed-forward blocks are silent, so that every layer sees the
@@ -238,7 +224,7 @@ static double learned_loss(InitScheme init) {
         .position_lr = 0.1, .proj_lr = 0.1, .betas = {0.9, 0.98}, .eps = 1e-6};
     size_t lengths[BATCH];
     for (size_t b = 0; b < BATCH; b++) lengths[b] = TEXT;
-    ModelConfig config = config_local(TEXT, 32, 4, SCOPE_HEAD, TEXT / 2);
+    ModelConfig config = model_config_local(TEXT, 32, 4, SCOPE_HEAD, TEXT / 2);
     config.layers = 1;
     config.vocab = MASK + 1;
     config.init = init;

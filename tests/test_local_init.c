@@ -9,20 +9,6 @@
 
 static const int single_offsets[] = {-1, 1, -2, 2, -3, 3, -4, 4};
 
-/* E and F have no noise. */
-static ModelConfig config_local(size_t n, size_t width, size_t heads, Scope scope, size_t k) {
-    return (ModelConfig){.n = n,
-                         .k = {k, k, k},
-                         .scope = scope,
-                         .layers = 2,
-                         .width = width,
-                         .heads = heads,
-                         .ffn = 20,
-                         .init = INIT_SCHEME_LOCAL,
-                         .norm = NORM_PRE,
-                         .vocab = 61};
-}
-
 static void create(Model *out, const ModelConfig *config) {
     model_create(out, config, 1, config->n, ACTS_TRAINING);
     params_init(out->weights, &out->table, &out->config, test_seed());
@@ -31,7 +17,7 @@ static void create(Model *out, const ModelConfig *config) {
 enum { N = 24, C = 64, H = 4, D = C / H, PAIRS = 7 };
 
 static ModelConfig config_small(Scope scope, size_t k) {
-    return config_local(N, C, H, scope, k);
+    return model_config_local(N, C, H, scope, k);
 }
 
 static double wanted_entry(const ModelConfig *config, size_t height, size_t l, size_t h, size_t r,

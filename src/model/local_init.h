@@ -11,9 +11,10 @@
  *   - W_v is N(0, 1/C); W_out is 0, so that nobody is disturbed by what does not mean anything yet.
  * E and F of Linformer:
  *   - matrix per head, S = ceil(n/k): row r holds position r S + c alone.  S heads with the classes
- *     c = 0..S-1 share one offset and W_v, so together they begin nearly as one head of full attention.  A
- *     head whose class does not hold the wanted position looks at the last row, which is empty (its
- *     logit is 0; a constant pair of biases lowers those of all other rows by 17);
+ *     c = 0..S-1 share one offset and W_v, so together they begin nearly as one head of full
+ *     attention.  A head whose class does not hold the wanted position mostly looks at the last
+ *     row, which is empty (its logit is 0; a constant pair of biases lowers those of all other rows
+ *     by 17);
  *   - shared matrix: row r holds the S positions of block r, at 1/sqrt(S); offsets are 0, -S, S,
  *     -2S, ... */
 #ifndef LOCAL_INIT_H
