@@ -93,6 +93,7 @@ typedef struct TrainConfig {
     size_t memory;          /* bytes that micro_batch is chosen to fit into; 0: no such budget */
     size_t threads;         /* 0: all this process may use */
     uint64_t seed;
+    char *init;            /* pretrained checkpoint to begin with; NULL: fresh weights */
     double mask_rate;      /* share of real tokens to predict */
     double short_rate;     /* share of the sequences that are cut into pieces */
     size_t eval_every;     /* steps between evaluations; 0: only at the end, of each epoch in

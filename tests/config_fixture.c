@@ -76,6 +76,7 @@ static void check_same(const Config *a, const Config *b) {
     SAME(train.micro_batch);
     SAME(train.threads);
     SAME(train.seed);
+    CHECK(same_text(a->train.init, b->train.init));
     SAME(train.mask_rate);
     SAME(train.short_rate);
     SAME(train.eval_every);

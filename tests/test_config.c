@@ -67,6 +67,7 @@ static const struct {
     {"train.memory", "8GiB", NULL},
     {"train.threads", "2", NULL},
     {"train.seed", "9007199254740991", NULL},
+    {"train.init", "run s/best.ckpt", "\"run s/best.ckpt\""},
     {"train.mask_rate", "0.3", NULL},
     {"train.short_rate", "0.2", NULL},
     {"train.eval_every", "0", NULL},
@@ -144,8 +145,8 @@ static void test_members(void) {
             "0.3, init: local, proj_init_std: 0.4, norm: pre, head_dropout: 0.24}\n"
             "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
             "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
-            "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, mask_rate: "
-            "0.21, short_rate: 0.22, recompute: ffn, memory: 25KiB, eval_every: 12,\n"
+            "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, init: c/d, "
+            "mask_rate: 0.21, short_rate: 0.22, recompute: ffn, memory: 25KiB, eval_every: 12,\n"
             "  eval_sequences: 13, log_every: 14}\n"
             "optimizer: {name: sgd, lr: 0.5, position_lr: 0.25, proj_lr: 0.26, betas: [0.6, 0.7], "
             "eps: 0.8,\n"
@@ -186,6 +187,7 @@ static void test_members(void) {
     CHECK(c.finetune.task == TASK_CUSTOM && c.finetune.seeds == 22 && c.finetune.patience == 23);
     CHECK(c.finetune.metric == METRIC_F1 && c.finetune.truncate == TRUNCATE_TAIL);
     CHECK(c.finetune.letters == CASE_LOWER && c.finetune.holdout == 0);
+    CHECK_STR(c.train.init, "c/d");
     CHECK_STR(c.finetune.init, "a/b");
     CHECK_STR(c.finetune.text, "one");
     CHECK_STR(c.finetune.text_pair, "two");
@@ -202,7 +204,7 @@ static void test_defaults(void) {
     CHECK(c.model.scope == SCOPE_LAYER && !c.model.tie_kv && c.model.norm == NORM_POST);
     CHECK(c.model.proj_init_std == CONFIG_PROJ_INIT_STD && c.model.init == INIT_SCHEME_NORMAL);
     CHECK(c.optimizer.position_lr == 1 && c.optimizer.proj_lr == 1);
-    CHECK(c.train.short_rate == 0);
+    CHECK(c.train.short_rate == 0 && !c.train.init);
     CHECK(c.train.budget_unit == BUDGET_EPOCHS && c.train.budget == 1 && c.train.micro_batch == 16);
     CHECK(c.optimizer.betas[0] == 0.9 && c.optimizer.betas[1] == 0.98 && c.optimizer.eps == 1e-6);
     CHECK(c.optimizer.clip == 1 && c.schedule.warmup == 0.06 &&

@@ -243,6 +243,7 @@ static void test_finetune_notes(void) {
         const char *overrides[2], *note;
     } rows[] = {
         {{"train.mask_rate=0.2"}, "train.mask_rate has no effect with a finetune.task"},
+        {{"train.init=x"}, "train.init has no effect with a finetune.task"},
         {{"train.short_rate=0.2"}, "train.short_rate has no effect with a finetune.task"},
         {{"checkpoint.every=2"}, "checkpoint.every has no effect with a finetune.task"},
         {{"tokenizer.vocab_size=400"}, "tokenizer.vocab_size has no effect with a finetune.task"},

@@ -96,7 +96,7 @@ bool check_finetune(const Loader *loader, Err *err) {
 
 void note_finetune(FILE *notes, const Loader *loader, NoteUnused *note) {
     static const char *const pretraining_only[] = {
-        "train.mask_rate",  "train.short_rate",       "train.eval_sequences",
+        "train.init",       "train.mask_rate",  "train.short_rate",       "train.eval_sequences",
         "checkpoint.every", "checkpoint.keep",        "data.tokens",
         "tokenizer.type",   "tokenizer.sample_bytes", "tokenizer.vocab_size",
         "train.memory"};

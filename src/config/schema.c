@@ -141,6 +141,9 @@ const ConfigKey schema_keys[] = {
         "0: all that this process may use"),
     {"train.seed", KEY_U64, MEMBER(train.seed), 0, MAX_INT, 0, NULL, 0, "1",
         "of weights, order, masks and dropout"},
+    PLAIN("train.init", KEY_PATH, train.init,
+        "checkpoint of a pretraining whose weights this one begins with (its tokenizer too), for "
+        "other text or another recipe; from the working folder. The model must be the same"),
     REAL("train.mask_rate", train.mask_rate, 0, 1, OPEN_LOW | OPEN_HIGH, "0.15",
         "share of real tokens to predict: 80% masked, 10% random, 10% kept"),
     REAL("train.short_rate", train.short_rate, 0, 1, 0, "0",

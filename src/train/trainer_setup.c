@@ -13,6 +13,7 @@
 #include "train_memory.h"
 #include "trainer_internal.h"
 #include "training.h"
+#include "warm_start.h"
 
 enum { PATH_SIZE = TRAINING_PATH_SIZE };
 
@@ -82,10 +83,11 @@ static bool open_data(Trainer *t, uint64_t kept_tokenizer, Err *err) {
 }
 
 /* The same while no other process changes the files; they are mapped once they are open. */
-static bool open_data_alone(Trainer *t, const Checkpoint *from, Err *err) {
+static bool open_data_alone(Trainer *t, const Checkpoint *from, bool is_warm, Err *err) {
     int tokenizer = -1, tokens = -1;
     bool ok = tokenizer_lock(&tokenizer, &t->config, err) &&
               prepare_lock(&tokens, &t->config, err) &&
+              (!is_warm || warm_start_tokenizer(from, &t->config, err)) &&
               open_data(t, from->map.data ? from->tokenizer_hash : 0, err);
     file_unlock(&tokens);
     file_unlock(&tokenizer);
@@ -176,15 +178,19 @@ static bool check_hash(const char *what, const char *path, uint64_t stored, uint
                    path, what, stored, found);
 }
 
-/* Takes over the checkpoint, or starts at step 0. */
-static bool load_or_init(Trainer *t, const Checkpoint *from, Err *err) {
-    if (!from) {
-        params_init(t->blocks.weights.block, &t->table, &t->config.model, t->config.train.seed);
-        t->state = (TrainState){.best_valid_loss = INFINITY,
-                                .data_hash = t->manifest.data_hash,
-                                .dataset_sequences = dataset_sequences(t->train)};
-        return true;
-    }
+/* At step 0, with fresh weights or those of train.init. */
+static bool begin(Trainer *t, const Checkpoint *init, Err *err) {
+    real *weights = t->blocks.weights.block;
+    t->state = (TrainState){.best_valid_loss = INFINITY,
+                            .data_hash = t->manifest.data_hash,
+                            .dataset_sequences = dataset_sequences(t->train)};
+    if (init->map.data) return checkpoint_read(init, &t->table, weights, NULL, NULL, err);
+    params_init(weights, &t->table, &t->config.model, t->config.train.seed);
+    return true;
+}
+
+/* Where the checkpoint stood. */
+static bool go_on(Trainer *t, const Checkpoint *from, Err *err) {
     const Config *config = &t->config;
     if (!check_hash("tokenizer", config->tokenizer.model, from->tokenizer_hash,
                     tokenizer_hash(t->tokenizer), err) ||
@@ -215,7 +221,7 @@ static bool open_metrics(Trainer *t, Err *err) {
 
 /* Opens the newest valid checkpoint of the run and checks that it may be continued; *out stays
  * zeroed where there is none. */
-static bool open_checkpoint(Checkpoint *out, const Trainer *t, ResumeMode resume, Err *err) {
+static bool open_newest(Checkpoint *out, const Trainer *t, ResumeMode resume, Err *err) {
     char *path = NULL;
     if (resume != RESUME_AUTO) return true;
     if (!checkpoint_any(t->config.run_dir)) {
@@ -234,17 +240,28 @@ static bool open_checkpoint(Checkpoint *out, const Trainer *t, ResumeMode resume
     return ok;
 }
 
+/* What the run starts from: its own newest checkpoint, train.init, or nothing (*out zeroed). */
+static bool open_start(Checkpoint *out, bool *is_warm, const Trainer *t, ResumeMode resume,
+                       Err *err) {
+    if (!open_newest(out, t, resume, err)) return false;
+    *is_warm = !out->map.data && t->config.train.init;
+    return !*is_warm || warm_start_open(out, &t->config, err);
+}
+
 bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *err) {
     Checkpoint from = {0};
+    bool is_warm = false;
     *out = (Trainer){.config = *config, .log = RUN_LOG_CLOSED, .run_dir_lock = -1};
     bool ok = open_run_dir(out, resume, err) && threads_start(config->train.threads, err) &&
-              open_checkpoint(&from, out, resume, err) && open_data_alone(out, &from, err) &&
+              open_start(&from, &is_warm, out, resume, err) &&
+              open_data_alone(out, &from, is_warm, err) &&
               param_table_create(&out->table, &out->config.model, err);
     if (ok) {
         training_log_model(&out->config.model, &out->table);
         log_data(out);
     }
-    ok = ok && allocate(out, err) && load_or_init(out, from.map.data ? &from : NULL, err) &&
+    bool is_new = is_warm || !from.map.data;
+    ok = ok && allocate(out, err) && (is_new ? begin : go_on)(out, &from, err) &&
          training_write_config(&out->config, out->config.run_dir, err) && open_metrics(out, err);
     if (ok) training_log_config(&out->config);
     checkpoint_close(&from);
