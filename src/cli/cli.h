@@ -14,7 +14,8 @@
 /* Values of all options of all commands; a command reads those that its table lists. */
 typedef struct Options {
     bool help, json, quiet, resume, stats, profile;
-    size_t top, batch, threads, sequences, steps, warmup, pad;
+    bool list, slurm, dry_run, fail_fast, retry_failed;
+    size_t top, batch, threads, sequences, steps, warmup, pad, jobs, index;
     double gflops;
     const char *file, *format, *out, *pooling; /* NULL: not given */
 } Options;
@@ -67,7 +68,7 @@ typedef struct Command {
 
 extern const Command command_bench, command_embed, command_eval, command_fill_mask,
     command_finetune, command_inspect, command_plan, command_predict, command_prepare,
-    command_pretrain, command_tokenizer;
+    command_pretrain, command_sweep, command_tokenizer;
 
 /* Takes arguments and options apart.  Fails with ERR_CONFIG; free with args_free in any case. */
 bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *err);

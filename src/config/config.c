@@ -134,6 +134,9 @@ static bool apply_root(Loader *loader, const Node *root, Err *err) {
     size_t lines[16] = {0}; /* where each section stands, by its index */
     for (const Node *name = root->first; name; name = name->next->next) {
         if (strcmp(name->text, "extends") == 0) continue;
+        if (strcmp(name->text, "sweep") == 0)
+            return source_fail(err, &loader->source, name->line, name->column,
+                               "sweep: the file is of a sweep; run it with `linformer sweep`");
         if (!schema_is_section(name->text, strlen(name->text))) {
             if (!apply_key(loader, "", name, err)) return false;
             continue;

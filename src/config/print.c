@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "loader.h"
+#include "sweep_axes.h"
 
 enum { HELP_WIDTH = 100, HELP_INDENT = 4 };
 
@@ -127,6 +128,7 @@ void config_write_help(void *stream) {
             if (schema_in_section(&schema_keys[i], *s)) write_key_help(out, &schema_keys[i]);
         }
     }
+    sweep_write_help(out, write_wrapped);
 }
 
 /* ---- small ---- */

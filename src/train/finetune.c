@@ -11,6 +11,7 @@
 #include "finetune_internal.h"
 #include "io.h"
 #include "log.h"
+#include "resume.h"
 #include "stop_signal.h"
 #include "trainer_internal.h"
 #include "training.h"

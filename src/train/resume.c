@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trainer_internal.h"
+#include "resume.h"
 
 /* Keys that change neither what is computed nor the course of the budget.  Text, rows and tokenizer
  * are compared by hash.  The evaluations of a fine-tuning choose its checkpoint. */

@@ -65,8 +65,4 @@ bool trainer_save_last(Trainer *trainer, Err *err);
 bool trainer_save_best(Trainer *trainer, Err *err);
 bool trainer_keep_step(Trainer *trainer, Err *err);
 
-/* Error that names the first difference between the run's stored configuration and the given one
- * that training cannot go on with. */
-bool resume_check_config(const Config *stored, const Config *given, Err *err);
-
 #endif

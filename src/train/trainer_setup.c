@@ -8,6 +8,7 @@
 
 #include "file_lock.h"
 #include "io.h"
+#include "resume.h"
 #include "system_memory.h"
 #include "threads.h"
 #include "train_memory.h"

@@ -5,7 +5,7 @@ small=$root/tests/cli/small.yaml
 begin help
 run help
 expect_status 0
-for command in tokenizer prepare pretrain eval fill-mask inspect plan bench; do expect_out "$command"; done
+for command in tokenizer prepare pretrain sweep eval fill-mask inspect plan bench; do expect_out "$command"; done
 expect_out "75 stopped by a signal"
 
 begin help_options
@@ -99,7 +99,7 @@ run bench step x.yaml --threads 99999999999999999999
 expect_status 2
 
 begin missing_arguments
-for command in tokenizer prepare pretrain eval fill-mask inspect plan bench; do
+for command in tokenizer prepare pretrain sweep eval fill-mask inspect plan bench; do
     run $command
     expect_status 2
     expect_no_out
