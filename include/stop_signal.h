@@ -12,11 +12,12 @@ typedef struct StopSignal {
     struct sigaction old_term, old_int, old_usr1;
 } StopSignal;
 
-/* Both forget an earlier request.  A second SIGINT ends the process at once. */
+/* Pairs may be inside one another: the inner ones then change nothing, and the outermost forget an
+ * earlier request.  A second SIGINT ends the process at once. */
 void stop_signal_install(StopSignal *out);
 void stop_signal_restore(const StopSignal *saved);
 
-/* Number of the last signal that came since, or 0; once it is not 0 it stays so until then. */
+/* Number of the last signal that came since, or 0; once it is not 0 it stays so. */
 int stop_signal_caught(void);
 const char *stop_signal_name(int number); /* "SIGTERM" */
 

@@ -40,11 +40,19 @@ static void test_caught(void) {
     CHECK(!stop_signal_check(&err));
     CHECK_INT(err.code, ERR_SIGNAL);
     CHECK_STR(err.msg, "stopped by SIGUSR1");
-    stop_signal_install(&inner); /* forgets */
+    stop_signal_install(&inner); /* forgets nothing of the outer one's */
+    CHECK_INT(stop_signal_caught(), SIGUSR1);
+    raise(SIGTERM);
+    stop_signal_restore(&inner);
+    CHECK_INT(stop_signal_caught(), SIGTERM);
+    raise(SIGUSR1); /* still no end of the process */
+    stop_signal_restore(&outer);
     CHECK(stop_signal_check(&err));
+    stop_signal_install(&outer);
     raise(SIGINT);
     CHECK(!stop_signal_check(NULL));
-    stop_signal_restore(&inner);
+    stop_signal_restore(&outer);
+    stop_signal_install(&outer); /* forgets */
     CHECK(stop_signal_check(&err));
     stop_signal_restore(&outer);
 }

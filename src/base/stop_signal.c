@@ -11,19 +11,28 @@ static void on_signal(int number) {
     if (number == SIGINT) signal(SIGINT, SIG_DFL);
 }
 
+static bool is_inside(const StopSignal *saved) {
+    return saved->old_term.sa_handler == on_signal;
+}
+
 void stop_signal_install(StopSignal *out) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART; /* writes under way go on */
     sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, NULL, &out->old_term);
+    sigaction(SIGINT, NULL, &out->old_int);
+    sigaction(SIGUSR1, NULL, &out->old_usr1);
+    if (is_inside(out)) return; /* what came since the outer one is still asked for */
     atomic_store(&caught, 0);
-    sigaction(SIGTERM, &action, &out->old_term);
-    sigaction(SIGINT, &action, &out->old_int);
-    sigaction(SIGUSR1, &action, &out->old_usr1);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
 }
 
 void stop_signal_restore(const StopSignal *saved) {
+    if (is_inside(saved)) return;
     sigaction(SIGTERM, &saved->old_term, NULL);
     sigaction(SIGINT, &saved->old_int, NULL);
     sigaction(SIGUSR1, &saved->old_usr1, NULL);

@@ -8,6 +8,7 @@
 
 #include "cli.h"
 #include "log.h"
+#include "stop_signal.h"
 #include "threads.h"
 
 #ifndef LINFORMER_VERSION
@@ -94,8 +95,12 @@ static bool run_command(const Command *command, int argc, char **argv, Err *err)
     } else if (args.options.help) {
         command_write_help(stdout, command);
     } else {
+        StopSignal signals;
         if (args.options.quiet) log_quiet(true);
-        if (!command->own_signals) interrupt_start();
+        if (command->own_signals)
+            stop_signal_install(&signals);
+        else
+            interrupt_start();
         ok = command->run(&args, err);
     }
     args_free(&args);
