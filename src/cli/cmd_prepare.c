@@ -7,6 +7,7 @@
 #include "prepare.h"
 #include "stop_signal.h"
 #include "tokenizer.h"
+#include "warm_start.h"
 
 static void print_part(const char *name, const ManifestPart *part) {
     const TextTotals *t = &part->totals;
@@ -37,9 +38,21 @@ static bool print_manifest(const char *folder, const Manifest *manifest, bool js
     return print_json(object, err);
 }
 
-static bool prepare(const Config *config, Err *err) {
+/* The tokenizer of train.init, with its hash, where the config begins with a checkpoint. */
+static bool take_init(uint64_t *hash, const Config *config, Err *err) {
+    Checkpoint init;
+    *hash = 0;
+    if (!config->train.init) return true;
+    if (!warm_start_open(&init, config, err)) return false;
+    bool ok = warm_start_tokenizer(&init, config, err);
+    *hash = init.tokenizer_hash;
+    checkpoint_close(&init);
+    return ok;
+}
+
+static bool prepare(const Config *config, uint64_t init_hash, Err *err) {
     char reason[256] = "";
-    if (!tokenizer_ensure(config, 0, err)) return false;
+    if (!tokenizer_ensure(config, init_hash, err)) return false;
     if (prepare_is_current(config, reason, sizeof reason)) {
         log_info("%s is current: nothing to do", config->data.tokens);
         return true;
@@ -53,10 +66,12 @@ static bool run(const Args *args, Err *err) {
     Manifest manifest = {0};
     StopSignal signals;
     int tokenizer = -1, tokens = -1;
+    uint64_t init_hash;
     stop_signal_install(&signals);
     bool ok = load_config(&config, args, 0, err) && config_resolve_data(&config, err) &&
-              take_vocab(&config, err) && tokenizer_lock(&tokenizer, &config, err) &&
-              prepare_lock(&tokens, &config, err) && prepare(&config, err) &&
+              tokenizer_lock(&tokenizer, &config, err) && take_init(&init_hash, &config, err) &&
+              take_vocab(&config, err) && prepare_lock(&tokens, &config, err) &&
+              prepare(&config, init_hash, err) &&
               manifest_load(&manifest, config.data.tokens, err) &&
               print_manifest(config.data.tokens, &manifest, args->options.json, err);
     if (!ok && err->code == ERR_SIGNAL)

@@ -82,7 +82,7 @@ bool sweep_read_exclude(SweepReader *r, Err *err);
 /* The points of the axes, with their names; checks each one's configuration. */
 bool sweep_expand(SweepConfig *sweep, const SweepAxes *axes, Err *err);
 
-/* Points whose keys of these sections differ have texts of their own. */
+/* Points that differ in such a key have tokenizer and tokens of their own. */
 bool sweep_key_is_data(const char *key);
 
 /* The values of a point's configuration as a name; data_only: of the data and tokenizer keys alone.

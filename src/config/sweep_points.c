@@ -101,7 +101,8 @@ static const char *short_key(const SweepConfig *sweep, size_t axis) {
 }
 
 bool sweep_key_is_data(const char *key) {
-    return strncmp(key, "data.", 5) == 0 || strncmp(key, "tokenizer.", 10) == 0;
+    return strncmp(key, "data.", 5) == 0 || strncmp(key, "tokenizer.", 10) == 0 ||
+           strcmp(key, "train.init") == 0; /* the checkpoint's tokenizer */
 }
 
 /* Of numbers and words the value that was understood, so that 1e-3 and 0.001 are the same; paths

@@ -71,6 +71,7 @@ until_true() {
 
 records() { find "$1" -name sweep.json 2>/dev/null | wc -l; }
 has_records() { [ "$(records "$1")" -ge "$2" ]; }
+catches_term() { [ $((0x$(sed -n 's/^SigCgt:\t//p' "/proc/$pid/status") & 0x4000)) != 0 ]; }
 has_lines() { [ "$(cat "$1" 2>/dev/null | wc -l)" -ge "$2" ]; }
 none_running() { ! "$linformer" sweep "$@" --list | grep -q ' running '; }
 in_state() { [ "$(grep -c "^ *[0-9]*  $1 " out)" = "$2" ]; } # STATE COUNT
@@ -104,7 +105,7 @@ begin interrupted_at_random && {
     dates runs/part >middle
     expect "a run that was done was done again" [ "$(comm -23 before middle | wc -l)" = 0 ]
     start sweep s.yaml run=runs/part --jobs 2
-    until_true has_records runs/part 10
+    until_true grep -q 'again: \|start: ' err
     kill -TERM "$pid"
     finish
     expect_status 75
@@ -124,6 +125,24 @@ begin interrupted_at_random && {
     expect_err "nothing to do in runs/part"
     dates runs/part >again
     expect "done again" cmp after again
+}
+
+# The signal comes while the runs are still being listed.
+begin stopped_at_once && {
+    write_sweep 5
+    start sweep s.yaml sweep.seeds=400
+    until_true catches_term
+    expect "it catches signals only when it has begun" [ ! -e runs ]
+    kill -TERM "$pid"
+    finish
+    expect_status 75
+    expect_err "stopped by SIGTERM"
+    expect "something was begun" [ ! -e runs ]
+    start pretrain base.yaml run=runs/p
+    until_true catches_term
+    kill -TERM "$pid"
+    finish
+    expect_status 75
 }
 
 begin one_fails && {
@@ -328,6 +347,34 @@ YAML
     expect_status 0
     expect_err "2 runs to do"
     expect_out "k=6  pretrain done, a done, c done"
+}
+
+# Each run begins with the weights, and the tokenizer, of an earlier pretraining.
+begin continued && {
+    write_sweep 10
+    write_tasks
+    run pretrain base.yaml run=runs/first train.seed=7
+    expect_status 0
+    [ -z "$case_name" ] || mv runs/prepared/base-bpe-330/tokenizer.model first.model
+    rm -rf runs/prepared
+    head -n 40 train.txt >more.txt
+    cat >continued.yaml <<'YAML'
+run: runs/c
+sweep: {base: base.yaml, grid: {optimizer.lr: [1e-3, 2e-3]}, finetune: a.yaml}
+YAML
+    run sweep continued.yaml train.init=runs/first/best.ckpt data.train=more.txt --jobs 2
+    expect_status 0
+    expect_out "    2  done         lr=0.002  pretrain done, a done"
+    expect "not with its weights" grep -q 'weights: from runs/first/best.ckpt, step ' runs/c/lr=0.001/output.txt
+    expect "a tokenizer was trained" grep -q 'tokenizer.model is missing, written from runs/first' runs/c/prepare.txt
+    expect "another tokenizer" cmp first.model runs/prepared/base-bpe-330/tokenizer.model
+    run sweep continued.yaml 'sweep.grid={train.init: [runs/first/best.ckpt, runs/first/last.ckpt]}' run=runs/d
+    expect_status 0
+    expect_out "    2  done         init=runs-first-last.ckpt  pretrain done, a done"
+    expect_file runs/d/texts/init=runs-first-best.ckpt/prepared/base-bpe-330/tokenizer.model
+    run sweep continued.yaml train.init=runs/first/none.ckpt run=runs/e
+    expect_status 1
+    expect_err "    linformer: train.init = runs/first/none.ckpt: no such file"
 }
 
 begin finetune_sweep && {
