@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "attention.h"
 #include "config.h"
 #include "err.h"
 #include "profile.h"
@@ -44,6 +45,8 @@ typedef struct Activations {
     Arena arena;
     ActMode mode;
     size_t max_B, max_total; /* capacity */
+    const AttentionKernel *kernel; /* borrowed; set by benchmarks, NULL: the functions of
+                                      attention.h */
     Profile *profile; /* borrowed, set by who wants to know where the time goes; NULL: nobody */
 
     /* kept for backward */

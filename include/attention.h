@@ -41,6 +41,16 @@ void attention_backward(real *restrict d_q, real *restrict d_k, real *restrict d
                         const real *restrict v, const real *restrict out, const real *restrict lse,
                         const AttentionShape *shape, real *restrict scratch);
 
+/* Another way to compute the same, for benchmarks to compare with. */
+typedef struct AttentionKernel {
+    void (*forward)(void *context, real *out, const real *q, const real *k, const real *v,
+                    const AttentionShape *shape);
+    /* after a forward call of the same shape; all gradients overwritten */
+    void (*backward)(void *context, real *d_q, real *d_k, real *d_v, const real *d_out,
+                     const real *q, const real *k, const real *v, const AttentionShape *shape);
+    void *context;
+} AttentionKernel;
+
 /* Reals of scratch for either pass with the current thread count, whatever the shape. */
 size_t attention_scratch(void);
 

@@ -62,6 +62,27 @@ static void lap_attention(const Pass *pass, const AttentionShape *shape, int pro
                 rows * C * arrays * sizeof(real));
 }
 
+static void attend(const Pass *pass, const LayerActs *a, const AttentionShape *shape) {
+    const AttentionKernel *kernel = pass->acts->kernel;
+    if (kernel)
+        kernel->forward(kernel->context, a->att_out, a->q, a->kp, a->vp, shape);
+    else
+        attention_forward(a->att_out, a->lse, a->q, a->kp, a->vp, shape, pass->acts->attention);
+    lap_attention(pass, shape, 2, 2);
+}
+
+static void attend_backward(const Pass *pass, const LayerActs *a, const AttentionShape *shape) {
+    Activations *acts = pass->acts;
+    const AttentionKernel *kernel = acts->kernel;
+    if (kernel)
+        kernel->backward(kernel->context, acts->d_q, acts->d_kp, acts->d_vp, acts->d_att, a->q,
+                         a->kp, a->vp, shape);
+    else
+        attention_backward(acts->d_q, acts->d_kp, acts->d_vp, acts->d_att, a->q, a->kp, a->vp,
+                           a->att_out, a->lse, shape, acts->attention);
+    lap_attention(pass, shape, 5, 4);
+}
+
 void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x,
                              const real *residual) {
     const LayerParams *w = &pass->params->layers[l];
@@ -72,8 +93,7 @@ void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *
     linear_forward(a->q, x, w->q_w, w->q_b, total, C, C);
     lap_linear(pass->acts, PROFILE_QKV, total, C, C, 1);
     projected_kv_forward(pass, l, x);
-    attention_forward(a->att_out, a->lse, a->q, a->kp, a->vp, &shape, pass->acts->attention);
-    lap_attention(pass, &shape, 2, 2);
+    attend(pass, a, &shape);
     linear_forward(sum, a->att_out, w->out_w, NULL, total, C, C);
     lap_linear(pass->acts, PROFILE_OUT, total, C, C, 1);
     add_residual(pass, l, SITE_ATTENTION, sum, residual, w->out_b);
@@ -91,9 +111,7 @@ void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real 
     linear_backward(acts->d_att, g->out_w, g->out_b, acts->d_branch, a->att_out, w->out_w, total, C,
                     C, 0);
     lap_linear(acts, PROFILE_OUT, total, C, C, 2);
-    attention_backward(acts->d_q, acts->d_kp, acts->d_vp, acts->d_att, a->q, a->kp, a->vp,
-                       a->att_out, a->lse, &shape, acts->attention);
-    lap_attention(pass, &shape, 5, 4);
+    attend_backward(pass, a, &shape);
     linear_backward(d_x, g->q_w, g->q_b, acts->d_q, x, w->q_w, total, C, C, accumulate);
     lap_linear(acts, PROFILE_QKV, total, C, C, 2);
     projected_kv_backward(pass, l, d_x, x); /* d_branch is free by now */
