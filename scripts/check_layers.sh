@@ -26,7 +26,7 @@ BEGIN {
     header_only["vector_math"] = header_only["parallel"] = "kernels"
 
     # third-party headers and the sources that own them, as expressions
-    owner["cblas\\.h"] = "src/kernels/gemm\\.c|src/base/threads\\.c"
+    owner["cblas\\.h"] = "src/kernels/(gemm|svd)\\.c|src/base/threads\\.c"
     owner["yaml\\.h"] = "src/config/.*"
     owner["sentencepiece.*"] = "src/data/tokenizer_spm\\.cc"
     owner["(zlib|zstd)\\.h"] = "src/data/shards\\.c"
