@@ -15,8 +15,9 @@
 typedef struct Options {
     bool help, json, quiet, resume, stats, profile;
     bool list, slurm, dry_run, fail_fast, retry_failed;
-    size_t top, batch, threads, sequences, steps, warmup, pad, jobs, index;
-    double gflops;
+    bool squared, each_head, dump_matrices, projections;
+    size_t top, batch, threads, sequences, steps, warmup, pad, jobs, index, total_k, multiple;
+    double gflops, suggest_k;
     const char *file, *format, *out, *pooling; /* NULL: not given */
 } Options;
 
@@ -68,7 +69,7 @@ typedef struct Command {
 
 extern const Command command_bench, command_embed, command_eval, command_fill_mask,
     command_finetune, command_inspect, command_plan, command_predict, command_prepare,
-    command_pretrain, command_sweep, command_tokenizer;
+    command_pretrain, command_spectrum, command_sweep, command_tokenizer;
 
 /* Takes arguments and options apart.  Fails with ERR_CONFIG; free with args_free in any case. */
 bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *err);
@@ -94,6 +95,10 @@ bool take_vocab(Config *config, Err *err);
  * read, which is on a terminal and with --batch 1. */
 bool open_texts(TextSource **out, size_t *block, const Args *args, const FinetuneConfig *task,
                 const LabelSet *labels, Err *err);
+
+/* The text files behind the checkpoint, args->items[0], or the held-out ones that its config names.
+ * config_paths_free in any case. */
+bool text_files(PathList *out, const Args *args, const Config *config, Err *err);
 
 /* Logs how many texts were too long, if any were. */
 void log_cut(size_t cut, size_t rows, size_t n, const FinetuneConfig *task);

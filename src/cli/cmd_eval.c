@@ -1,32 +1,8 @@
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli.h"
 #include "text_eval.h"
 #include "threads.h"
-
-/* The texts given, or the held-out ones that the checkpoint's config names. */
-static bool choose_texts(PathList *out, TextEvalOptions *options, const Args *args,
-                         const Config *config, Err *err) {
-    *out = (PathList){0};
-    if (args->count == 1) {
-        if (config->data.valid_globs.count == 0)
-            return err_set(err, ERR_CONFIG,
-                           "no text given, and the checkpoint's config names none in data.valid");
-        if (!options->sequences) options->sequences = config->train.eval_sequences;
-        return config_expand_globs(out, &config->data.valid_globs, "data.valid", err) ||
-               err_context(err, "%s: the text it was evaluated on", args->items[0]);
-    }
-    out->items = calloc(args->count, sizeof *out->items);
-    if (!out->items) return err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
-    for (size_t i = 1; i < args->count; i++) {
-        char *path = strdup(args->items[i]);
-        if (!path) return err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
-        out->items[out->count++] = path;
-    }
-    return true;
-}
 
 static bool print_score(const TextScore *s, const LoadedModel *model, const char *path, bool json,
                         Err *err) {
@@ -58,7 +34,9 @@ static bool eval_text(const Args *args, const LoadedModel *model, Err *err) {
     PathList texts = {0};
     char *folder = NULL;
     TextScore score;
-    bool ok = choose_texts(&texts, &options, args, &model->checkpoint.config, err) &&
+    if (args->count == 1 && !options.sequences) /* as training evaluated it */
+        options.sequences = model->checkpoint.config.train.eval_sequences;
+    bool ok = text_files(&texts, args, &model->checkpoint.config, err) &&
               temp_folder_create(&folder, err) &&
               text_evaluate(&score, model, &texts, folder, &options, err);
     temp_folder_remove(folder);

@@ -1,32 +1,10 @@
 #include "text_eval.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "io.h"
+#include "text_tokens.h"
 
 enum { BATCH_DEFAULT = 8 };
-
-/* Token shards of the texts; the texts stand in the manifest's held-out part. */
-static bool encode(Manifest *out, const LoadedModel *model, const PathList *texts,
-                   const char *folder, size_t threads, Err *err) {
-    *out = (Manifest){0};
-    Bytes bytes = tokenizer_bytes(model->tokenizer);
-    Config config = model->checkpoint.config; /* shares its strings; not freed */
-    config.data = (DataConfig){.valid = *texts};
-    config.data.tokens = io_path_join(folder, "tokens");
-    config.tokenizer.model = io_path_join(folder, "tokenizer.model");
-    config.train.threads = threads;
-    bool ok = config.data.tokens && config.tokenizer.model;
-    if (!ok) err_set(err, ERR_FAILED, "out of memory for a path");
-    ok = ok && io_write_file(config.tokenizer.model, bytes.data, bytes.size, err) &&
-         prepare_run(&config, err) && manifest_load(out, config.data.tokens, err);
-    free(config.data.tokens);
-    free(config.tokenizer.model);
-    return ok;
-}
 
 static bool score(TextScore *out, const LoadedModel *model, const Dataset *dataset,
                   const TextEvalOptions *options, Err *err) {
@@ -57,7 +35,7 @@ bool text_evaluate(TextScore *out, const LoadedModel *model, const PathList *tex
     Dataset *dataset = NULL;
     if (!loaded_model_check_mlm(model, err)) return false;
     bool ok =
-        encode(&manifest, model, texts, folder, options->threads, err) &&
+        text_tokens_encode(&manifest, model, texts, folder, options->threads, err) &&
         dataset_open(&dataset, &manifest.valid, &manifest, model->checkpoint.config.model.n, err) &&
         score(out, model, dataset, options, err);
     if (ok) {
