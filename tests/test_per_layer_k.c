@@ -57,6 +57,11 @@ static void test_split(void) {
     check_k(&k, 1, 1, 1);
     per_layer_k_split(&k, CURVES, 3, LENGTH, LENGTH, 7, 1);
     check_k(&k, 4, 2, 1); /* both at 0.5: the one with the smaller k goes on */
+    double swapped[2 * LENGTH];
+    memcpy(swapped, CURVES + LENGTH, LENGTH * sizeof *swapped);
+    memcpy(swapped + LENGTH, CURVES, LENGTH * sizeof *swapped);
+    per_layer_k_split(&k, swapped, 2, LENGTH, LENGTH, 6, 1);
+    CHECK_INT(k.k[0], 2); /* whichever comes first */
     per_layer_k_split(&k, CURVES, 3, LENGTH, LENGTH, 8, 1);
     check_k(&k, 5, 2, 1);
     per_layer_k_split(&k, CURVES, 3, LENGTH, LENGTH, 12, 1);

@@ -9,6 +9,9 @@
 /* Pixels that all panels together may take across and down, and what a panel gets at least. */
 enum { MOST_ACROSS = 1024, MOST_DOWN = 768, PANEL_LEAST = 24, GAP = 4 };
 
+/* Smaller ones are drawn larger, for title and colour bar to fit. */
+enum { LEAST_ACROSS = 420, LEAST_DOWN = 130 };
+
 /* Colours stand for powers of ten: three below the largest entry, in so many steps. */
 enum { LEVELS = 255, DECADES = 3 };
 
@@ -112,8 +115,9 @@ static bool draw(bool *drawn, const char *folder, Mosaic *m, Err *err) {
     size_t width = m->panels * (m->across + GAP), height = m->layers * (m->down + GAP);
     const char *letter = m->config->tie_kv ? "E = F" : m->keys ? "E" : "F";
     find_most(m);
-    if (!picture_open(&picture, folder, m->keys ? "projections-E" : "projections-F", width + 170,
-                      height + 110, err))
+    if (!picture_open(&picture, folder, m->keys ? "projections-E" : "projections-F",
+                      170 + (width < LEAST_ACROSS ? LEAST_ACROSS : width),
+                      110 + (height < LEAST_DOWN ? LEAST_DOWN : height), err))
         return false;
     AtomicFile *file = &picture.script;
     picture_put_palette(&picture);

@@ -8,6 +8,9 @@
 /* Points of a curve that a picture of its width can show. */
 enum { POINTS = 160, MOST_IN_KEY = 16 };
 
+/* Below these a title and a colour bar would not fit. */
+enum { LEAST_WIDTH = 480, LEAST_HEIGHT = 220 };
+
 /* Heat maps show values at this many layers and heads at most; beyond it colours alone. */
 enum { MOST_CELLS_ACROSS = 16 };
 
@@ -135,7 +138,9 @@ static bool draw_heatmap(bool *drawn, const char *folder, const Spectrum *s,
     find_range(&low, &high, s, curves, i);
     snprintf(name, sizeof name, "heatmap-%s", spectrum_map_name(curves->map));
     size_t width = 170 + s->heads * cell, height = 110 + s->layers * (numbers ? 34 : cell);
-    if (!picture_open(&picture, folder, name, width > 480 ? width : 480, height, err)) return false;
+    if (width < LEAST_WIDTH) width = LEAST_WIDTH;
+    if (height < LEAST_HEIGHT) height = LEAST_HEIGHT;
+    if (!picture_open(&picture, folder, name, width, height, err)) return false;
     AtomicFile *file = &picture.script;
     picture_put_palette(&picture);
     text_file_put(file,
@@ -153,8 +158,10 @@ static bool draw_heatmap(bool *drawn, const char *folder, const Spectrum *s,
     text_file_put(
         file, "plot $cells using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder fc palette");
     if (numbers)
-        text_file_put(file, ", \\\n$cells using 1:2:(sprintf(\"%%.2f\", $3)):4 with labels tc rgb "
-                            "variable font \",11\"");
+        text_file_put(file,
+                      ", \\\n$cells using 1:2:(sprintf(\"%%.%df\", $3)):4 with labels tc rgb "
+                      "variable font \",11\"",
+                      high - low < 0.05 ? 3 : 2);
     text_file_put(file, "\n");
     return picture_draw(drawn, &picture, err);
 }
