@@ -34,8 +34,10 @@ typedef struct LayerActs {
     real *q; /* (total,C) */
     real *k_pre,
         *v_pre; /* compress-first: E x and F x (B*P,C), only k_pre where E = F; project-first: k and
-                   v before compression (total,C); NULL in full attention */
-    real *kp, *vp; /* (B*P,C) projected keys and values; (total,C) in full attention */
+                   v before compression (total,C); NULL in full attention.  Pooling: likewise, in
+                   k_pre alone the mean of x (rows,C), or k and v (total,C) */
+    real *kp, *vp; /* (B*P,C) projected keys and values; (total,C) in full attention; (rows,C) where
+                      the model pools, no more rows than B*P or total */
     real *att_out; /* (total,C) concatenated heads, before the output map */
     real *lse;     /* (total,H) */
     real *ff_pre;  /* (total,FF) before the GELU */
@@ -62,7 +64,7 @@ typedef struct Activations {
     real *ff_act;      /* (total,FF) */
     real *row_sums;    /* (B*P) E 1 of each sequence */
     real *attention;   /* attention_scratch */
-    size_t *key_start; /* (B+1) */
+    size_t *key_start; /* (B+1) first row of each sequence in kp and vp */
 
     /* training only */
     real *

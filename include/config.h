@@ -24,7 +24,13 @@ enum { CONFIG_SHORTEST_PIECE = 8 };
 #define CONFIG_PROJ_INIT_STD 0.02
 
 typedef enum Scope { SCOPE_HEAD, SCOPE_LAYER, SCOPE_MODEL } Scope;
-typedef enum Projection { PROJECTION_LINEAR, PROJECTION_FIXED } Projection;
+typedef enum Projection {
+    PROJECTION_LINEAR,
+    PROJECTION_FIXED,
+    PROJECTION_MEAN, /* from here on windows of n/k tokens: pool_project.h */
+    PROJECTION_MAX,
+    PROJECTION_CONV
+} Projection;
 typedef enum AttentionKind { ATTENTION_LINFORMER, ATTENTION_FULL } AttentionKind;
 typedef enum InitScheme { INIT_SCHEME_NORMAL, INIT_SCHEME_LOCAL } InitScheme;
 typedef enum NormPlace { NORM_POST, NORM_PRE } NormPlace;
@@ -43,7 +49,7 @@ typedef struct ModelConfig {
     double dropout;                   /* embeddings, attention output, ffn output; 0 <= p < 1 */
     double attention_dropout;         /* attention probabilities */
     InitScheme init;      /* local: attention begins at neighbouring tokens (local_init.h) */
-    double proj_init_std; /* of E and F; fixed projections use 1/sqrt(k) */
+    double proj_init_std; /* of E and F, or about the mean for conv; fixed ones use 1/sqrt(k) */
     NormPlace norm;
     double head_dropout; /* classification head, before each of its two maps */
     size_t vocab; /* not a key: tokenizer.vocab_size; see config_set_vocab */
@@ -52,6 +58,17 @@ typedef struct ModelConfig {
      * again instead of keeping it (activations.h) */
     Recompute recompute;
 } ModelConfig;
+
+/* Does it pool windows of tokens, where others have k x n matrices? */
+static inline bool model_pools(const ModelConfig *model) {
+    return model->attention == ATTENTION_LINFORMER && model->projection >= PROJECTION_MEAN;
+}
+
+/* Are there E and F (kernels, for conv), trained or not? */
+static inline bool model_has_projections(const ModelConfig *model) {
+    return model->attention == ATTENTION_LINFORMER && model->projection != PROJECTION_MEAN &&
+           model->projection != PROJECTION_MAX;
+}
 
 typedef enum TokenizerType { TOKENIZER_UNIGRAM, TOKENIZER_BPE } TokenizerType;
 
@@ -235,5 +252,9 @@ char *config_key_value(const Config *config, const char *path);
 
 /* Short words for messages and reports, e.g. "headwise", "kv", "scope: head, tie_kv: true". */
 const char *config_sharing_name(const ModelConfig *model);
+
+/* What the attention is: "full attention", "headwise", "fixed, headwise", "mean pooling",
+ * "convolution, kv". */
+void config_describe_attention(char *out, size_t size, const ModelConfig *model);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct Tensor {
     bool frozen;       /* fixed projection: no gradient, no update */
     bool head;         /* of either head, not of the encoder */
     Init init;
-    double init_std;
+    double init_mean, init_std; /* of normal values */
 } Tensor;
 
 typedef struct ParamTable {
@@ -35,14 +35,16 @@ typedef struct ParamTable {
     size_t parameters;  /* elements of all tensors */
     size_t trainable;   /* without frozen ones */
     size_t
-        projections; /* distinct E and F matrices, as the paper counts them: 2 L h, 2 L, L or 1 */
+        projections; /* distinct E and F, as the paper counts them: 2 L h, 2 L, L or 1; kernels of a
+                        convolution likewise; 0 in full attention, `mean` and `max` */
 } ParamTable;
 
 typedef struct LayerParams {
     real *q_w, *k_w, *v_w;         /* (C,C) */
     real *q_b, *k_b, *v_b;         /* (C) */
-    real *seq_proj_k, *seq_proj_v; /* E, F: (P,N), or H of them under scope head; the same pointer
-                                      where E = F; NULL in full attention */
+    real *seq_proj_k, *seq_proj_v; /* E, F: (P,N), or (ceil(N/P),D) taps of a convolution; H of
+                                      them under scope head; the same pointer where E = F; NULL in
+                                      full attention, `mean` and `max` */
     real *out_w, *out_b;           /* (C,C), (C) */
     real *ln1_w, *ln1_b;           /* (C) after attention (post) or before it (pre) */
     real *ff1_w, *ff1_b;           /* (FF,C), (FF) */
@@ -87,8 +89,9 @@ void params_view(Params *out, const ParamTable *table, const ModelConfig *config
 const char *params_first_nonfinite(const real *block, const ParamTable *table);
 
 /* N(0, 0.02) matrices, zero biases, LayerNorm weights 1, projections N(0, proj_init_std) (fixed
- * ones N(0, 1/k)); under config->init local then what local_init.h says.  Each tensor is a function
- * of (seed, its name): models that differ in one tensor agree in the others. */
+ * ones N(0, 1/k); the taps of a convolution normal about 1/taps, which is the mean, with standard
+ * deviation proj_init_std); under config->init local then what local_init.h says.  Each tensor is a
+ * function of (seed, its name): models that differ in one tensor agree in the others. */
 void params_init(real *block, const ParamTable *table, const ModelConfig *config, uint64_t seed);
 
 #endif

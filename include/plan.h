@@ -3,17 +3,20 @@
  * Operations are counted as model FLOPs: those of the matrix products of the algorithm, a multiply
  * and an add counted as two.
  *   counted      linear maps of the rows they really act on; sequence projections (P x T x C for
- *                each sequence and projection); attention scores and weighted sums over the keys
- *                there are (P, or T in full attention); the head on the masked rows only, a
- *                classification head on one row a sequence
+ *                each sequence and projection; T x C for a convolution); attention scores and
+ *                weighted sums over the keys there are (P, T in full attention, the windows with a
+ *                token where the model pools); the head on the masked rows only, a classification
+ *                head on one row a sequence
  *   backward     twice the forward count: one product for the input's gradient and one for the
  *                weight's; in attention the four of d_probabilities, d_v, d_q and d_k.  The
  *                gradient of a frozen projection is not computed and not counted
- *   not counted  embedding look-ups, biases, LayerNorm, GELU, softmax, dropout, the loss, the
- *                optimizer; and whatever the backward pass computes a second time instead of
- *                keeping it (scores, GELU, LayerNorm): that is our choice, not the model
+ *   not counted  means and maxima of windows, embedding look-ups, biases, LayerNorm, GELU, softmax,
+ *                dropout, the loss, the optimizer; and whatever the backward pass computes a second
+ *                time instead of keeping it (scores, GELU, LayerNorm): that is our choice, not the
+ *                model
  * Keys and values are counted in the order they are computed in: compressed first where the heads
- * share E and B*P < total, and then once for both where E = F. */
+ * share E and B*P < total, and then once for both where E = F; `mean` is pooled first, `max` and
+ * `conv` last. */
 #ifndef PLAN_H
 #define PLAN_H
 

@@ -5,9 +5,9 @@ two-layer encoders.
     python3 scripts/make_refs.py [folder]          (needs torch and numpy; the tests need neither)
 
 The model here is written from the definition (feature projection first, then the sequence
-projection, biases included; one sequence at a time, without padding; autograd for every gradient)
-and shares no code and no order of operations with the C program.  tests/test_parity.c reads the
-files and compares.
+projection or the pooling, biases included; one sequence at a time, without padding; autograd for
+every gradient) and shares no code and no order of operations with the C program.
+tests/test_parity.c reads the files and compares.
 
 Every file is one case, little-endian and without padding:
 
@@ -19,7 +19,8 @@ Every file is one case, little-endian and without padding:
         rows * cols elements, row-major
 
     config       uint32   n, layers, width, heads, ffn, vocab, scope (0 head, 1 layer, 2 model),
-                          tie_kv, fixed projection, full attention, pre-norm, then k of every layer
+                          tie_kv, projection (0 linear, 1 fixed, 2 mean, 3 max, 4 conv), full
+                          attention, pre-norm, then k of every layer
     adamw        float64  lr, beta1, beta2, eps, weight decay, number of steps (some cases)
     ids, start, masked_rows, labels    uint32, as in include/batch.h; classifiers have no masked_rows
                                        and labels, but
@@ -50,19 +51,26 @@ LENGTHS = [11, 1, 4, 7, 2]
 CLASSES = 4
 ADAMW = dict(lr=0.01, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01, steps=3)
 
-# name: scope, tie_kv, k of each layer, fixed, full, pre-norm, keep intermediates, AdamW steps; the
-# seed is the place in this list, and names with "class" are classifiers
+PROJECTIONS = ["linear", "fixed", "mean", "max", "conv"]
+
+# name: scope, tie_kv, k of each layer, projection, full, pre-norm, keep intermediates, AdamW steps;
+# the seed is the place in this list, and names with "class" are classifiers
 CASES = {
-    "head_untied_post": ("head", False, [7, 4], False, False, False, True, False),
-    "head_tied_pre": ("head", True, [4, 7], False, False, True, False, False),
-    "layer_untied_pre": ("layer", False, [7, 4], False, False, True, True, True),
-    "layer_tied_post": ("layer", True, [5, 5], False, False, False, False, True),
-    "model_untied_post": ("model", False, [4, 7], False, False, False, False, False),
-    "model_tied_pre": ("model", True, [7, 4], False, False, True, False, True),
-    "layer_untied_fixed_post": ("layer", False, [5, 5], True, False, False, False, True),
-    "full_post": ("layer", False, [5, 5], False, True, False, False, False),
-    "class_layer_untied_post": ("layer", False, [7, 4], False, False, False, False, True),
-    "class_model_tied_pre": ("model", True, [4, 7], False, False, True, False, False),
+    "head_untied_post": ("head", False, [7, 4], "linear", False, False, True, False),
+    "head_tied_pre": ("head", True, [4, 7], "linear", False, True, False, False),
+    "layer_untied_pre": ("layer", False, [7, 4], "linear", False, True, True, True),
+    "layer_tied_post": ("layer", True, [5, 5], "linear", False, False, False, True),
+    "model_untied_post": ("model", False, [4, 7], "linear", False, False, False, False),
+    "model_tied_pre": ("model", True, [7, 4], "linear", False, True, False, True),
+    "layer_untied_fixed_post": ("layer", False, [5, 5], "fixed", False, False, False, True),
+    "full_post": ("layer", False, [5, 5], "linear", True, False, False, False),
+    "class_layer_untied_post": ("layer", False, [7, 4], "linear", False, False, False, True),
+    "class_model_tied_pre": ("model", True, [4, 7], "linear", False, True, False, False),
+    "mean_post": ("layer", False, [4, 7], "mean", False, False, False, False),
+    "max_pre": ("layer", False, [7, 4], "max", False, True, False, False),
+    "conv_head_untied_post": ("head", False, [4, 7], "conv", False, False, False, False),
+    "conv_layer_tied_pre": ("layer", True, [5, 3], "conv", False, True, False, True),
+    "class_conv_model_untied_post": ("model", False, [7, 4], "conv", False, False, False, False),
 }
 
 
@@ -70,7 +78,7 @@ class Case:
     """Parameters by name, and which of E and F each layer and head uses."""
 
     def __init__(self, name, seed):
-        (self.scope, self.tie, self.k, self.fixed, self.full, self.pre, self.keep_acts,
+        (self.scope, self.tie, self.k, self.kind, self.full, self.pre, self.keep_acts,
          self.steps) = CASES[name]
         self.classifier = name.startswith("class")
         self.rng = np.random.default_rng(seed)
@@ -86,10 +94,15 @@ class Case:
         if len(shape) == 2:
             self.matrices.add(name)
 
-    def _draw_projection(self, prefix, rows):
+    def _draw_projection(self, prefix, ks, heads):
+        """E and F for layers of these k: (k, n), or the taps of a convolution, (ceil(n/k), D)."""
+        if self.full or self.kind in ("mean", "max"):
+            return
+        conv = self.kind == "conv"
+        shape = (-(-N // min(ks)) * heads, D) if conv else (max(ks) * heads, N)
         for letter in "k" if self.tie else "kv":
-            self._draw(f"{prefix}seq_proj_{letter}", (rows, N), 0, 0.5)
-            if self.fixed:
+            self._draw(f"{prefix}seq_proj_{letter}", shape, 0, 0.5)
+            if self.kind == "fixed":
                 self.frozen.add(f"{prefix}seq_proj_{letter}")
 
     def _draw_norm(self, prefix):
@@ -104,14 +117,14 @@ class Case:
         self._draw("token", (V, C), 0, 0.7)
         self._draw("position", (N, C), 0, 0.7)
         self._draw_norm("emb_ln")
-        if self.scope == "model" and not self.full:
-            self._draw_projection("", max(self.k))
+        if self.scope == "model":
+            self._draw_projection("", self.k, 1)
         for l in range(LAYERS):
             at = f"layer{l}."
             for x in "qkv":
                 self._draw_linear(at + x, C, C)
-            if self.scope != "model" and not self.full:
-                self._draw_projection(at, self.k[l] * (H if self.scope == "head" else 1))
+            if self.scope != "model":
+                self._draw_projection(at, [self.k[l]], H if self.scope == "head" else 1)
             self._draw_linear(at + "out", C, C)
             self._draw_norm(at + "ln1")
             self._draw_linear(at + "ff1", FF, C)
@@ -138,13 +151,56 @@ class Case:
             self.labels = self.rng.integers(0, V, len(self.rows))
 
     def projection(self, letter, layer, head):
-        """E (letter k) or F (letter v) of one head, (k_layer, n)."""
-        k = self.k[layer]
+        """E (letter k) or F (letter v) of one head, (k_layer, n), or the taps of its windows."""
+        rows = -(-N // self.k[layer]) if self.kind == "conv" else self.k[layer]
         letter = "k" if self.tie else letter
         if self.scope == "model":
-            return self.p[f"seq_proj_{letter}"][:k]
+            return self.p[f"seq_proj_{letter}"][:rows]
         whole = self.p[f"layer{layer}.seq_proj_{letter}"]
-        return whole[head * k:(head + 1) * k] if self.scope == "head" else whole
+        return whole[head * rows:(head + 1) * rows] if self.scope == "head" else whole
+
+    def project(self, letter, layer, head, x):
+        """Projected keys or values of one head from x (T, D)."""
+        if self.full:
+            return x
+        taps = self.projection(letter, layer, head) if self.kind not in ("mean", "max") else None
+        if self.kind in ("linear", "fixed"):
+            return taps[:, :len(x)] @ x
+        return pool(self.kind, x, self.k[layer], N, taps)
+
+
+def pool(kind, x, k, n, taps):
+    """One row for each of the k windows of n positions that holds a token of x (T, D)."""
+    rows = []
+    for r in range(k):
+        window = x[r * n // k:(r + 1) * n // k]
+        if len(window) == 0:
+            break
+        if kind == "mean":
+            rows.append(window.mean(0))
+        elif kind == "max":
+            rows.append(window.max(0).values)
+        else:
+            rows.append((taps[:len(window)] * window).sum(0))
+    return torch.stack(rows)
+
+
+def check_pool():
+    """Where k divides n, pool is PyTorch's own pooling and its depthwise convolution."""
+    n, k, width = 12, 4, 3
+    functional = torch.nn.functional
+    taps = torch.randn(n // k, width)
+    for T in range(1, n + 1):
+        x = torch.randn(T, width)
+        columns = x.T[None]
+        padded = functional.pad(columns, (0, -T % (n // k)))
+        theirs = {
+            "mean": functional.avg_pool1d(columns, n // k, ceil_mode=True),
+            "max": functional.max_pool1d(columns, n // k, ceil_mode=True),
+            "conv": functional.conv1d(padded, taps.T[:, None], stride=n // k, groups=width),
+        }
+        for kind, wanted in theirs.items():
+            assert torch.allclose(pool(kind, x, k, n, taps), wanted[0].T), (kind, T)
 
 
 def layer_norm(x, w, b):
@@ -166,11 +222,8 @@ def attention(case, layer, x):
     heads = []
     for h in range(H):
         cut = slice(h * D, (h + 1) * D)
-        kh, vh = k[:, cut], v[:, cut]
-        if not case.full:
-            T = x.shape[0]
-            kh = case.projection("k", layer, h)[:, :T] @ kh
-            vh = case.projection("v", layer, h)[:, :T] @ vh
+        kh = case.project("k", layer, h, k[:, cut])
+        vh = case.project("v", layer, h, v[:, cut])
         heads.append(torch.softmax(q[:, cut] @ kh.T / math.sqrt(D), dim=-1) @ vh)
     return torch.cat(heads, dim=1) @ p[at + "out_w"].T + p[at + "out_b"]
 
@@ -250,7 +303,7 @@ def write_case(name, seed, path):
         tensor.requires_grad_(key not in case.frozen)
     w = Writer(path)
     scope = ["head", "layer", "model"].index(case.scope)
-    flags = [case.tie, case.fixed, case.full, case.pre]
+    flags = [case.tie, PROJECTIONS.index(case.kind), case.full, case.pre]
     w.put("config", [N, LAYERS, C, H, FF, V, scope] + flags + case.k, "<u4")
     w.put("ids", case.ids, "<u4")
     w.put("start", case.start, "<u4")
@@ -300,6 +353,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "tests", "refs")
     os.makedirs(folder, exist_ok=True)
+    check_pool()
     for i, name in enumerate(CASES):
         write_case(name, 2000 + i, os.path.join(folder, name + ".ref"))
 

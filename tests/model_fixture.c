@@ -27,6 +27,15 @@ ModelConfig model_config_tiny(void) {
                          .vocab = 37};
 }
 
+void model_set_pooling(ModelConfig *config, size_t i) {
+    static const Scope scopes[MODEL_POOLINGS] = {SCOPE_LAYER, SCOPE_LAYER, SCOPE_HEAD, SCOPE_LAYER,
+                                                 SCOPE_MODEL};
+    REQUIRE(i < MODEL_POOLINGS);
+    config->projection = i == 0 ? PROJECTION_MEAN : i == 1 ? PROJECTION_MAX : PROJECTION_CONV;
+    config->scope = scopes[i];
+    config->tie_kv = i == 3;
+}
+
 ModelConfig model_config_local(size_t n, size_t width, size_t heads, Scope scope, size_t k) {
     return (ModelConfig){.n = n,
                          .k = {k, k, k},

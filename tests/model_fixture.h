@@ -24,6 +24,11 @@ typedef struct Model {
  * and 3; post-norm, headwise, no dropout. */
 ModelConfig model_config_tiny(void);
 
+/* Makes a configuration pool, in the i-th of MODEL_POOLINGS ways: mean, max, and conv with taps for
+ * each head, one set a layer with E = F, two for the whole model. */
+enum { MODEL_POOLINGS = 5 };
+void model_set_pooling(ModelConfig *config, size_t i);
+
 /* Two layers that begin by model.init: local, pre-norm, E and F without noise. */
 ModelConfig model_config_local(size_t n, size_t width, size_t heads, Scope scope, size_t k);
 

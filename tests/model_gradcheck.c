@@ -22,16 +22,21 @@ static double case_loss(void *ctx) {
 
 /* Gradients that are zero: of key biases in full attention, because adding a constant to all
  * scores of a row doesn't change its softmax (under a projection the constants differ by the row
- * sums of E); and of whatever makes the scores where k = 1. */
+ * sums of E, which are 1 for means and maxima, and equal for convolutions of one tap); and of
+ * whatever makes the scores where k = 1. */
 static bool gradient_vanishes(const ModelGrad *c, const Tensor *t) {
     static const char *const of_scores[] = {"q_w", "q_b", "k_w", "k_b", "seq_proj_k"};
     const ModelConfig *config = &c->model.config;
     if (strncmp(t->name, "layer", 5)) return false;
     const char *part = strchr(t->name, '.') + 1;
-    if (config->attention == ATTENTION_FULL) return !strcmp(part, "k_b");
-    if (config->k[t->name[5] - '0'] > 1) return false;
+    size_t k = config->k[t->name[5] - '0'];
+    bool sums_are_equal = config->attention == ATTENTION_FULL ||
+                          (model_pools(config) && config->projection != PROJECTION_CONV) ||
+                          (model_pools(config) && k == config->n);
+    if (sums_are_equal && !strcmp(part, "k_b")) return true;
+    if (config->attention == ATTENTION_FULL || k > 1) return false;
     for (size_t i = 0; i < sizeof of_scores / sizeof *of_scores; i++)
-        if (!strcmp(part, of_scores[i])) return true;
+        if (!strcmp(part, of_scores[i])) return strcmp(part, "seq_proj_k") || !config->tie_kv;
     return false;
 }
 

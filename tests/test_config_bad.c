@@ -250,8 +250,8 @@ static void test_contradictions(void) {
          "train.micro_batch = 16: must be at most train.batch = 8"},
         {"model:\n  projection: fixed\n  init: local\n", "3:3",
          "model.init = local: needs model.projection = linear, found model.projection = fixed ("},
-        {"model:\n  init: local\n  projection: fixed\n", "3:3",
-         "model.projection = fixed: wanted linear (learned E and F) with model.init = local ("},
+        {"model:\n  init: local\n  projection: conv\n", "3:3",
+         "model.projection = conv: wanted linear (learned E and F) with model.init = local ("},
         {"model:\n  width: 84\n  init: local\n", "3:3",
          "model.init = local: needs heads of at least 8 elements; width / heads = 84 / 12 = 7, "
          "from model.width = 84 ("},

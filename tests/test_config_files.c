@@ -190,6 +190,19 @@ static void test_notes(void) {
          "model.proj_init_std has no effect with model.projection = fixed"},
         {"fixed.yaml", "optimizer.proj_lr=0.1",
          "optimizer.proj_lr has no effect with model.projection = fixed"},
+        {"fixed.yaml", "model.sharing=kv", NULL},
+        {"mean.yaml", "model.sharing=kv",
+         "model.sharing has no effect with model.projection = mean"},
+        {"mean.yaml", "model.proj_init_std=0.1",
+         "model.proj_init_std has no effect with model.projection = mean"},
+        {"max.yaml", "model.sharing={scope: model, tie_kv: false}",
+         "model.sharing has no effect with model.projection = max"},
+        {"max.yaml", "optimizer.proj_lr=0.1",
+         "optimizer.proj_lr has no effect with model.projection = max"},
+        {"mean.yaml", "model.k=64", NULL},
+        {"conv.yaml", "model.sharing=none", NULL},
+        {"conv.yaml", "model.proj_init_std=0.1", NULL},
+        {"conv.yaml", "optimizer.proj_lr=0.1", NULL},
         {"full.yaml", "optimizer.weight_decay=0", NULL},
         {"full.yaml", "optimizer.position_lr=0.1", NULL},
         {"full.yaml", "model.init=local", NULL},
@@ -203,6 +216,9 @@ static void test_notes(void) {
     put("base.yaml", "model: {k: 100}\n"); /* inherited: no note */
     put("full.yaml", "extends: base.yaml\nmodel: {attention: full}\n");
     put("fixed.yaml", "model: {projection: fixed}\n");
+    put("mean.yaml", "model: {projection: mean}\n");
+    put("max.yaml", "model: {projection: max}\n");
+    put("conv.yaml", "model: {projection: conv}\n");
     put("short.yaml", "model: {n: 8, k: 4}\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Config c;

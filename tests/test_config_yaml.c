@@ -118,7 +118,7 @@ static void draw_config(Config *out, Draws *d) {
     for (size_t l = 0; l < m->layers; l++) m->k[l] = l && uniform ? m->k[0] : 1 + draw(d, m->n);
     m->scope = (Scope)draw(d, 3);
     m->tie_kv = draw(d, 2);
-    m->projection = (Projection)draw(d, 2);
+    m->projection = (Projection)draw(d, 5);
     m->attention = (AttentionKind)draw(d, 2);
     m->heads = 1 + draw(d, 20);
     m->width = m->heads * (1 + draw(d, 60));

@@ -68,6 +68,31 @@ static void test_counts_of_classifiers(void) {
     check_counts(&config, 126064208 - 50000 + 1000 * 769, 24);
 }
 
+/* Neither mean nor max has parameters.  A convolution has ceil(n/k) taps for each of the 64 columns
+ * of a head: 4, or 5 where k = 120 doesn't divide n. */
+static void test_counts_of_poolings(void) {
+    ModelConfig config = config_base();
+    const size_t none = 124491344;
+    for (size_t s = 0; s < SHARINGS; s++) {
+        size_t matrices = sharings[s].tie_kv ? 1 : 2;
+        if (sharings[s].scope != SCOPE_MODEL) matrices *= 12;
+        if (sharings[s].scope == SCOPE_HEAD) matrices *= 12;
+        config.scope = sharings[s].scope;
+        config.tie_kv = sharings[s].tie_kv;
+        config.projection = PROJECTION_MEAN;
+        check_counts(&config, none, 0);
+        config.projection = PROJECTION_MAX;
+        check_counts(&config, none, 0);
+        config.projection = PROJECTION_CONV;
+        check_counts(&config, none + matrices * 4 * 64, matrices);
+        config.k[7] = 120;
+        check_counts(&config, none + matrices * 4 * 64 +
+                                  (config.scope == SCOPE_MODEL ? matrices : matrices / 12) * 64,
+                     matrices);
+        config.k[7] = 128;
+    }
+}
+
 /* Two layers of unequal k: the height of the shared matrix is the larger one, in either order. */
 static void test_nonuniform_counts(void) {
     for (size_t swap = 0; swap < 2; swap++) {
@@ -121,16 +146,28 @@ static void test_sharing_is_one_tensor(void) {
     }
 }
 
-static void test_full_attention_has_no_projection(void) {
-    ModelConfig config = model_config_tiny();
-    config.attention = ATTENTION_FULL;
+static void check_no_projection(const ModelConfig *config) {
     Model model;
-    model_create(&model, &config, 1, 11, ACTS_TRAINING);
-    for (size_t l = 0; l < config.layers; l++)
+    model_create(&model, config, 1, 11, ACTS_TRAINING);
+    for (size_t l = 0; l < config->layers; l++)
         CHECK(!model.params.layers[l].seq_proj_k && !model.params.layers[l].seq_proj_v);
     CHECK(!param_table_find(&model.table, "layer0.seq_proj_k") &&
           !param_table_find(&model.table, "seq_proj_k"));
     model_destroy(&model);
+}
+
+static void test_full_attention_has_no_projection(void) {
+    ModelConfig config = model_config_tiny();
+    config.attention = ATTENTION_FULL;
+    check_no_projection(&config);
+    config.attention = ATTENTION_LINFORMER;
+    for (Scope scope = SCOPE_HEAD; scope <= SCOPE_MODEL; scope++) {
+        config.scope = scope;
+        config.projection = PROJECTION_MEAN;
+        check_no_projection(&config);
+        config.projection = PROJECTION_MAX;
+        check_no_projection(&config);
+    }
 }
 
 /* Tensors are aligned, don't overlap, stay inside the block, and matrices are what is not a bias
@@ -321,6 +358,41 @@ static void test_initial_values(void) {
     }
 }
 
+/* A convolution begins as the mean over its window, whose width is that of the layer, or under
+ * scope model the widest. */
+static void test_initial_taps(void) {
+    for (Scope scope = SCOPE_HEAD; scope <= SCOPE_MODEL; scope++) {
+        ModelConfig config = {.n = 1000,
+                              .k = {4, 10},
+                              .scope = scope,
+                              .projection = PROJECTION_CONV,
+                              .layers = 2,
+                              .width = 120,
+                              .heads = 3,
+                              .ffn = 8,
+                              .vocab = 11,
+                              .proj_init_std = 0.07};
+        Model m;
+        size_t found = 0;
+        model_create(&m, &config, 1, 11, ACTS_TRAINING);
+        params_init(m.weights, &m.table, &config, test_seed());
+        for (size_t i = 0; i < m.table.count; i++) {
+            const Tensor *t = &m.table.items[i];
+            if (!strstr(t->name, "seq_proj")) continue;
+            const real *w = m.weights + t->offset;
+            size_t taps = t->name[0] == 'l' && t->name[5] == '1' ? 100 : 250;
+            CHECK(t->matrix && !t->frozen && t->init == INIT_PROJECTION);
+            CHECK_INT(t->cols, 40);
+            CHECK_INT(t->rows, taps * (scope == SCOPE_HEAD ? 3 : 1));
+            CHECK(fabs(deviation(w, t->count) / 0.07 - 1) < 0.06);
+            CHECK(fabs(mean_of(w, t->count) - 1 / (double)taps) < 5 * 0.07 / sqrt(t->count));
+            found++;
+        }
+        CHECK_INT(found, scope == SCOPE_MODEL ? 2 : 4);
+        model_destroy(&m);
+    }
+}
+
 /* E and F start as different matrices, and so do the layers' and, under scope head, the heads'. */
 static void test_initial_matrices_differ(void) {
     ModelConfig config = model_config_tiny();
@@ -392,6 +464,8 @@ const Test tests_params[] = {
     {"views_match_names", test_views_match_names, 0},
     {"views_of_classifiers", test_views_of_classifiers, 0},
     {"initial_values", test_initial_values, 0},
+    {"initial_taps", test_initial_taps, 0},
+    {"counts_of_poolings", test_counts_of_poolings, 0},
     {"initial_matrices_differ", test_initial_matrices_differ, 0},
     {"initial_values_are_independent", test_initial_values_are_independent, 0},
     {"too_large_is_refused", test_too_large_is_refused, 0},

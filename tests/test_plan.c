@@ -33,17 +33,23 @@ static Config config_base(void) {
     return config;
 }
 
-static void check_parameters(Scope scope, bool tie_kv, AttentionKind attention, size_t parameters,
-                             size_t projections) {
+static void check_model(const ModelConfig *model, size_t parameters, size_t projections) {
     Config config = config_base();
-    config.model.scope = scope;
-    config.model.tie_kv = tie_kv;
-    config.model.attention = attention;
+    config.model = *model;
     Plan plan;
     Err err = {0};
     if (!CHECK_MSG(plan_compute(&plan, &config, &err), "%s", err.msg)) return;
     CHECK_INT(plan.parameters, parameters);
     CHECK_INT(plan.projection_matrices, projections);
+}
+
+static void check_parameters(Scope scope, bool tie_kv, AttentionKind attention, size_t parameters,
+                             size_t projections) {
+    ModelConfig model = config_base().model;
+    model.scope = scope;
+    model.tie_kv = tie_kv;
+    model.attention = attention;
+    check_model(&model, parameters, projections);
 }
 
 /* RoBERTa-base with V = 50,000, and 65,536 parameters for each k x n matrix. */
@@ -53,6 +59,24 @@ static void test_parameters_of_sharing_modes(void) {
     check_parameters(SCOPE_LAYER, true, ATTENTION_LINFORMER, 125277776, 12);
     check_parameters(SCOPE_MODEL, true, ATTENTION_LINFORMER, 124556880, 1);
     check_parameters(SCOPE_LAYER, false, ATTENTION_FULL, 124491344, 0);
+}
+
+/* None to pool; taps of 4 tokens for the 64 columns of a head. */
+static void test_parameters_of_poolings(void) {
+    ModelConfig model = config_base().model;
+    model.projection = PROJECTION_MEAN;
+    check_model(&model, 124491344, 0);
+    model.projection = PROJECTION_MAX;
+    model.scope = SCOPE_MODEL;
+    check_model(&model, 124491344, 0);
+    model.projection = PROJECTION_CONV;
+    check_model(&model, 124491344 + 2 * 256, 2);
+    model.scope = SCOPE_LAYER;
+    check_model(&model, 124491344 + 24 * 256, 24);
+    model.tie_kv = true;
+    check_model(&model, 124491344 + 12 * 256, 12);
+    model.scope = SCOPE_HEAD;
+    check_model(&model, 124491344 + 144 * 256, 144);
 }
 
 /* By hand, sequences of 7 and 11 tokens, 4 of the 18 masked:
@@ -81,6 +105,29 @@ static void test_flops_by_hand(void) {
 
     config.attention = ATTENTION_FULL; /* scores and sums 2*2*12*(7*7 + 11*11) a layer */
     CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 4), 3 * (55296 + 20736 + 16320 + 4704), 0);
+}
+
+/* The same sequences in windows.  k = 5 has 4 of them for the 7 tokens (they begin at 0, 2, 4, 6
+ * and 8) and all 5 for the 11; k = 3 has 2 (0, 3 and 7) and 3:
+ *   key and value maps of 9 and 5 rows for a mean, 2*14*12*24                     8,064
+ *   of all 18 rows for the others, 2*36*12*24                                    20,736
+ *   scores and sums 4*12*(7*4 + 11*5 + 7*2 + 11*3)                                6,240
+ *   a convolution's taps, keys and values of both layers, 2*2*2*18*12             1,728 */
+static void test_flops_of_poolings(void) {
+    const size_t lengths[] = {7, 11};
+    ModelConfig config = config_small();
+    double rest = 55296 + 6240 + 4704;
+    for (Scope scope = SCOPE_HEAD; scope <= SCOPE_MODEL; scope++) {
+        config.scope = scope;
+        config.tie_kv = scope != SCOPE_LAYER;
+        config.projection = PROJECTION_MEAN;
+        CHECK_CLOSE(plan_forward_flops(&config, lengths, 2, 4), rest + 8064, 0);
+        CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 4), 3 * (rest + 8064), 0);
+        config.projection = PROJECTION_MAX;
+        CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 4), 3 * (rest + 20736), 0);
+        config.projection = PROJECTION_CONV;
+        CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 4), 3 * (rest + 20736 + 1728), 0);
+    }
 }
 
 /* A classification head on each of the two sequences, 2*2*12*(12+9), whatever is masked. */
@@ -176,7 +223,10 @@ static void test_memory_of_pieces(void) {
     CHECK_INT(trainer_most_sequences(&config, 3), 12);
     config.model.k[0] = 512;
     CHECK_INT(trainer_most_sequences(&config, 3), 3);
-    config.model.attention = ATTENTION_FULL; /* no projected keys: pieces of 8 tokens */
+    config.model.projection = PROJECTION_MAX; /* no more keys than tokens: pieces of 8 tokens */
+    CHECK_INT(trainer_most_sequences(&config, 3), 3 * 64);
+    config.model.projection = PROJECTION_LINEAR;
+    config.model.attention = ATTENTION_FULL; /* nor there */
     CHECK_INT(trainer_most_sequences(&config, 3), 3 * 64);
     config.model.classes = 3; /* a fine-tuning has no pieces */
     REQUIRE(plan_compute(&plan, &config, NULL));
@@ -209,7 +259,9 @@ static void test_budget_tokens(void) {
 
 const Test tests_plan[] = {
     {"parameters_of_sharing_modes", test_parameters_of_sharing_modes, 0},
+    {"parameters_of_poolings", test_parameters_of_poolings, 0},
     {"flops_by_hand", test_flops_by_hand, 0},
+    {"flops_of_poolings", test_flops_of_poolings, 0},
     {"flops_of_classifiers", test_flops_of_classifiers, 0},
     {"flops_of_short_sequences", test_flops_of_short_sequences, 0},
     {"flops_follow_the_model", test_flops_follow_the_model, 0},

@@ -86,8 +86,7 @@ static void check_step(ModelConfig config) {
     }
     for (size_t l = 0; l < config.layers; l++)
         for (size_t b = 0; b < B; b++)
-            pairs += (double)(lengths[b] *
-                              (config.attention == ATTENTION_FULL ? lengths[b] : config.k[l]));
+            pairs += (double)(lengths[b] * encoder_key_rows(&config, l, lengths[b]));
     double scores = 2 * pairs * (double)config.width;
     CHECK_CLOSE(done - scores, plan_step_flops(&config, lengths, B, batch.masked), 0);
     CHECK_INT(profile.parts[PROFILE_ATTENTION].laps, 2 * config.layers);
@@ -107,6 +106,10 @@ static void test_operations_are_those_planned(void) {
     check_step(config);
     config.scope = SCOPE_HEAD;
     check_step(config);
+    for (size_t i = 0; i < MODEL_POOLINGS; i++) {
+        model_set_pooling(&config, i);
+        check_step(config);
+    }
     config.attention = ATTENTION_FULL;
     check_step(config);
 }

@@ -15,9 +15,9 @@ static const double TOL = 1e-13, TOL_ROUGH = 1e-12;
 static const double TOL = 1e-6, TOL_ROUGH = 5e-5;
 #endif
 
-enum { SHARINGS = 6, C = 12, N = 11, V = 37 };
+enum { SHARINGS = 6, VARIANTS = SHARINGS + 1 + MODEL_POOLINGS, C = 12, N = 11, V = 37 };
 
-/* All six sharings and full attention, post and pre-norm in turn; dropout on. */
+/* All six sharings, full attention and poolings, post and pre-norm in turn; dropout on. */
 static ModelConfig config_variant(size_t i) {
     ModelConfig config = model_config_tiny();
     config.dropout = 0.15;
@@ -26,7 +26,15 @@ static ModelConfig config_variant(size_t i) {
     config.scope = (Scope)(i / 2 % 3);
     config.tie_kv = i % 2;
     if (i == SHARINGS) config.attention = ATTENTION_FULL;
+    if (i > SHARINGS) model_set_pooling(&config, i - SHARINGS - 1);
     return config;
+}
+
+/* Adding to a key bias changes no softmax where it adds the same to all keys. */
+static bool is_without_effect(const Tensor *tensor, const ModelConfig *config) {
+    bool same_for_all = config->attention == ATTENTION_FULL ||
+                        (model_pools(config) && config->projection != PROJECTION_CONV);
+    return same_for_all && strstr(tensor->name, ".k_b");
 }
 
 typedef enum Weights { INITIAL, ROUGH } Weights;
@@ -72,7 +80,7 @@ static void test_micro_batches_add_up(void) {
     const size_t lengths[] = {3, N, 1, 6, 2, 10, 5, 4};
     Batch all;
     model_batch_create(&all, lengths, 8, V, test_seed());
-    for (size_t i = 0; i <= SHARINGS; i++) {
+    for (size_t i = 0; i < VARIANTS; i++) {
         ModelConfig config = config_variant(i);
         check_micro_batches(&config, &all, INITIAL);
         check_micro_batches(&config, &all, ROUGH);
@@ -107,7 +115,7 @@ static void check_alone(Model *among, Model *single, const size_t *lengths, size
 static void test_batch_mates_do_not_matter(void) {
     const size_t lengths[] = {3, N, 1, 6, 2, 10, 5, 4};
     enum { B = 8, TOTAL = 42 };
-    for (size_t i = 0; i <= SHARINGS; i++) {
+    for (size_t i = 0; i < VARIANTS; i++) {
         for (Weights weights = INITIAL; weights <= ROUGH; weights++) {
             ModelConfig config = config_variant(i);
             Model among, single;
@@ -121,16 +129,15 @@ static void test_batch_mates_do_not_matter(void) {
 }
 
 /* Every element of every trainable tensor matters: with all positions and all tokens in the
- * batch none has a zero gradient. (Key biases in full attention can't matter.)  Frozen tensors
- * have none. */
+ * batch none has a zero gradient.  Frozen tensors have none. */
 static void test_every_parameter_gets_a_gradient(void) {
     const size_t lengths[] = {N, N, N, N, 2, 3};
     enum { B = 6, TOTAL = 49 };
     Batch batch;
     model_batch_create(&batch, lengths, B, V, test_seed());
-    for (size_t i = 0; i < 2 * SHARINGS + 1; i++) {
-        ModelConfig config = config_variant(i % (SHARINGS + 1));
-        if (i > SHARINGS) config.projection = PROJECTION_FIXED;
+    for (size_t i = 0; i < VARIANTS + SHARINGS; i++) {
+        ModelConfig config = config_variant(i % VARIANTS);
+        if (i >= VARIANTS) config.projection = PROJECTION_FIXED;
         config.dropout = config.attention_dropout = 0;
         Model m;
         model_create(&m, &config, B, TOTAL, ACTS_TRAINING);
@@ -139,7 +146,7 @@ static void test_every_parameter_gets_a_gradient(void) {
             const Tensor *tensor = &m.table.items[t];
             size_t zeros = 0;
             for (size_t j = 0; j < tensor->count; j++) zeros += m.grads[tensor->offset + j] == 0;
-            if (config.attention == ATTENTION_FULL && strstr(tensor->name, ".k_b")) continue;
+            if (is_without_effect(tensor, &config)) continue;
             CHECK_MSG(zeros == (tensor->frozen ? tensor->count : 0),
                       "variant %zu: %zu of %zu gradients of %s are zero", i, zeros, tensor->count,
                       tensor->name);
@@ -154,7 +161,7 @@ static void test_gaps_stay_zero(void) {
     const size_t lengths[] = {N, 4};
     Batch batch;
     model_batch_create(&batch, lengths, 2, V, test_seed());
-    for (size_t i = 0; i <= SHARINGS; i++) {
+    for (size_t i = 0; i < VARIANTS; i++) {
         ModelConfig config = config_variant(i);
         Model m;
         model_create(&m, &config, 2, 15, ACTS_TRAINING);
@@ -259,9 +266,9 @@ static void test_overfits_one_batch(void) {
     enum { STEPS = 150 };
     Batch batch;
     model_batch_create(&batch, lengths, 4, V, test_seed());
-    for (size_t i = 0; i <= SHARINGS + 1; i++) {
-        ModelConfig config = config_variant(i % (SHARINGS + 1));
-        if (i > SHARINGS) config.projection = PROJECTION_FIXED;
+    for (size_t i = 0; i <= VARIANTS; i++) {
+        ModelConfig config = config_variant(i % VARIANTS);
+        if (i == VARIANTS) config.projection = PROJECTION_FIXED;
         config.dropout = config.attention_dropout = 0;
         Model m, start;
         create(&m, &config, 4, 24, INITIAL);
@@ -271,7 +278,7 @@ static void test_overfits_one_batch(void) {
         CHECK_MSG(loss < 0.01, "variant %zu: loss %g after %d steps", i, loss, STEPS);
         for (size_t t = 0; t < m.table.count; t++) {
             const Tensor *tensor = &m.table.items[t];
-            if (config.attention == ATTENTION_FULL && strstr(tensor->name, ".k_b")) continue;
+            if (is_without_effect(tensor, &config)) continue;
             bool same = !memcmp(m.weights + tensor->offset, start.weights + tensor->offset,
                                 tensor->count * sizeof(real));
             CHECK_MSG(same == tensor->frozen, "variant %zu: %s %s", i, tensor->name,

@@ -146,12 +146,13 @@ static void add_profile(cJSON *object, const BenchStep *s) {
 
 static void print_step(const BenchStep *s, const Config *config) {
     const ModelConfig *m = &config->model;
+    char attention[64];
+    config_describe_attention(attention, sizeof attention, m);
     print_machine(s->cpu_share);
     printf(
         "model      %zu layers, width %zu, %zu heads, ffn %zu, n %zu, k %zu, %s, vocabulary %s\n",
         m->layers, m->width, m->heads, m->ffn, m->n, m->k[0],
-        m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
-        show_count(m->vocab));
+        attention, show_count(m->vocab));
     printf("batch      %zu sequences, %s tokens, %s masked\n", s->sequences, show_count(s->tokens),
            show_count(s->masked));
     printf("step       %.1f ms, median of %zu (%.1f to %.1f)\n", 1e3 * s->step_s, s->steps,

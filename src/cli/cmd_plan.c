@@ -56,7 +56,9 @@ static void print_lengths(const ModelConfig *model) {
     for (size_t l = 1; l < model->layers; l++) uniform &= model->k[l] == model->k[0];
     printf("projected length k   %zu", model->k[0]);
     for (size_t l = 1; l < model->layers && !uniform; l++) printf(", %zu", model->k[l]);
-    printf(" of n = %zu, %s\n", model->n, config_sharing_name(model));
+    char attention[64];
+    config_describe_attention(attention, sizeof attention, model);
+    printf(" of n = %zu, %s\n", model->n, attention);
 }
 
 static void print_text(const Plan *plan, const Config *config, const Estimate *e) {

@@ -86,7 +86,7 @@ static void add_tensors(cJSON *object, const Checkpoint *c, const real *weights)
 static bool add_checkpoint(cJSON *object, const LoadedModel *model, const char *path, bool stats,
                            Err *err) {
     const Checkpoint *c = &model->checkpoint;
-    char *yaml = config_to_yaml(&c->config);
+    char attention[64], *yaml = config_to_yaml(&c->config);
     if (!yaml) return err_set(err, ERR_FAILED, "%s: out of memory for its configuration", path);
     cJSON_AddStringToObject(object, "file", path);
     cJSON_AddStringToObject(object, "type", "checkpoint");
@@ -95,10 +95,8 @@ static bool add_checkpoint(cJSON *object, const LoadedModel *model, const char *
     add_state(object, c);
     add_count(object, "parameters", c->table.parameters);
     add_count(object, "projection_matrices", c->table.projections);
-    cJSON_AddStringToObject(object, "sharing",
-                            c->config.model.attention == ATTENTION_FULL
-                                ? "full attention"
-                                : config_sharing_name(&c->config.model));
+    config_describe_attention(attention, sizeof attention, &c->config.model);
+    cJSON_AddStringToObject(object, "sharing", attention);
     add_count(object, "vocab", tokenizer_vocab_size(model->tokenizer));
     add_hash(object, "tokenizer_hash", c->tokenizer_hash);
     cJSON_AddStringToObject(object, "normalizer", tokenizer_normalizer(model->tokenizer));

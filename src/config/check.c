@@ -214,22 +214,33 @@ static void note_unused(FILE *notes, const Loader *loader, const char *path, boo
     fprintf(notes, "%s: %s has no effect with %s\n", place, path, because);
 }
 
+static void note_projection(FILE *notes, const Loader *loader) {
+    const ModelConfig *model = &loader->config->model;
+    static const char *const keys[] = {"model.k", "model.sharing", "model.projection",
+                                       "model.proj_init_std", "optimizer.proj_lr"};
+    if (model->attention == ATTENTION_FULL) {
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+            note_unused(notes, loader, keys[i], false, "model.attention = full");
+        return;
+    }
+    char because[TEXT_MAX] = "model.projection = ";
+    size_t length = strlen(because);
+    value_text(because + length, sizeof because - length, find_key("model.projection"),
+               loader->config);
+    bool has_any = model_has_projections(model),
+         learned = has_any && model->projection != PROJECTION_FIXED;
+    note_unused(notes, loader, "model.sharing", has_any, because);
+    note_unused(notes, loader, "optimizer.proj_lr", learned, because);
+    note_unused(notes, loader, "model.proj_init_std", learned, because);
+}
+
 static bool write_notes(Loader *loader, Err *err) {
     Config *config = loader->config;
     size_t length = 0;
     FILE *notes = open_memstream(&config->notes, &length);
     if (!notes) return fail_memory(err);
-    bool linformer = config->model.attention == ATTENTION_LINFORMER;
-    bool learned = config->model.projection == PROJECTION_LINEAR,
-         adamw = config->optimizer.name == OPTIMIZER_ADAMW;
-    static const char *const projection_keys[] = {"model.k", "model.sharing", "model.projection",
-                                                  "model.proj_init_std", "optimizer.proj_lr"};
-    for (size_t i = 0; i < sizeof projection_keys / sizeof *projection_keys; i++)
-        note_unused(notes, loader, projection_keys[i], linformer, "model.attention = full");
-    note_unused(notes, loader, "optimizer.proj_lr", learned || !linformer,
-                "model.projection = fixed");
-    note_unused(notes, loader, "model.proj_init_std", learned || !linformer,
-                "model.projection = fixed");
+    bool adamw = config->optimizer.name == OPTIMIZER_ADAMW;
+    note_projection(notes, loader);
     note_unused(notes, loader, "optimizer.betas", adamw, "optimizer.name = sgd");
     note_unused(notes, loader, "optimizer.eps", adamw, "optimizer.name = sgd");
     note_unused(notes, loader, "optimizer.momentum", !adamw, "optimizer.name = adamw");

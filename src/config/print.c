@@ -146,6 +146,18 @@ const char *config_sharing_name(const ModelConfig *model) {
     return model->scope == SCOPE_HEAD ? "scope: head, tie_kv: true" : "scope: model, tie_kv: false";
 }
 
+void config_describe_attention(char *out, size_t size, const ModelConfig *model) {
+    static const char *const kinds[] = {[PROJECTION_LINEAR] = "",
+                                        [PROJECTION_FIXED] = "fixed",
+                                        [PROJECTION_MEAN] = "mean pooling",
+                                        [PROJECTION_MAX] = "max pooling",
+                                        [PROJECTION_CONV] = "convolution"};
+    bool is_full = model->attention == ATTENTION_FULL, shares = model_has_projections(model);
+    const char *kind = is_full ? "full attention" : kinds[model->projection];
+    snprintf(out, size, "%s%s%s", kind, shares && *kind ? ", " : "",
+             shares ? config_sharing_name(model) : "");
+}
+
 void config_set_vocab(Config *config, size_t pieces) {
     config->model.vocab = pieces;
     config->tokenizer.vocab_size = pieces;

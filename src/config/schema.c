@@ -19,7 +19,7 @@ const SharingName schema_sharing[] = {
 };
 /* clang-format on */
 
-static const char *const projection_words[] = {"linear", "fixed", NULL};
+static const char *const projection_words[] = {"linear", "fixed", "mean", "max", "conv", NULL};
 static const char *const attention_words[] = {"linformer", "full", NULL};
 static const char *const init_words[] = {"normal", "local", NULL};
 static const char *const recompute_words[] = {"none", "ffn", "layer", NULL};
@@ -60,11 +60,13 @@ const ConfigKey schema_keys[] = {
         "projected length: rows of the sequence projections E and F, at most n; a list gives each "
         "layer its own"},
     {"model.sharing", KEY_SHARING, MEMBER(model.scope), 0, 0, 0, NULL, 0, "headwise",
-        "who shares E and F. none: each head has its own; headwise: the heads of a layer share; "
-        "kv: headwise and E = F; layerwise: one E = F for the whole model. The mapping reaches "
-        "all six combinations and needs both of its keys"},
+        "who shares E and F, or the kernels of conv. none: each head has its own; headwise: the "
+        "heads of a layer share; kv: headwise and E = F; layerwise: one E = F for the whole model. "
+        "The mapping reaches all six combinations and needs both of its keys"},
     WORD("model.projection", model.projection, projection_words, "linear",
-        "linear: E and F are learned; fixed: random N(0, 1/k), never trained"),
+        "linear: E and F are learned; fixed: random N(0, 1/k), never trained. mean, max and conv "
+        "pool windows of n/k tokens, as many as a text fills: their mean, their maximum, or a "
+        "learned kernel for each column of a head, shared as E and F are"),
     WORD("model.attention", model.attention, attention_words, "linformer",
         "full: ordinary attention, the baseline; k, sharing, projection, proj_init_std and "
         "optimizer.proj_lr then have no effect"),
@@ -87,7 +89,7 @@ const ConfigKey schema_keys[] = {
     REAL("model.proj_init_std", model.proj_init_std, 0, 10, OPEN_LOW,
         TEXT_OF_VALUE(CONFIG_PROJ_INIT_STD),
         "standard deviation of learned E and F at the start, under init: local of the noise on "
-        "them; fixed ones have 1/sqrt(k)"),
+        "them; of the kernels of conv about the mean; fixed ones have 1/sqrt(k)"),
     WORD("model.norm", model.norm, norm_words, "post",
         "LayerNorm after each block as in RoBERTa, or before it with a final one"),
     REAL("model.head_dropout", model.head_dropout, 0, 1, OPEN_HIGH, "0",
@@ -164,7 +166,7 @@ const ConfigKey schema_keys[] = {
     REAL("optimizer.position_lr", optimizer.position_lr, 0, 10, 0, "1",
         "position embeddings learn, and decay, at this share of lr; 0: not at all"),
     REAL("optimizer.proj_lr", optimizer.proj_lr, 0, 10, 0, "1",
-        "E and F learn, and decay, at this share of lr; 0: not at all"),
+        "E and F, or the kernels of conv, learn, and decay, at this share of lr; 0: not at all"),
     {"optimizer.betas", KEY_PAIR, MEMBER(optimizer.betas), 0, 1, OPEN_HIGH, NULL, 0, "[0.9, 0.98]",
         "AdamW's decay of the two moments"},
     REAL("optimizer.eps", optimizer.eps, 0, 1, OPEN_LOW, "1e-6",

@@ -31,11 +31,24 @@ static void add_seq_projection(Flops *f, const ModelConfig *config, double total
     if (config->projection == PROJECTION_LINEAR) f->weights += products;
 }
 
-/* Keys and values of layer l, as src/model/projected_kv.c computes them. */
-static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, size_t B, size_t total) {
+/* A convolution multiplies each element of keys and values with one tap. */
+static void add_convolution(Flops *f, double total, double C) {
+    double products = 2 * 2 * total * C;
+    f->forward += products;
+    f->inputs += products;
+    f->weights += products;
+}
+
+/* Keys and values of layer l, `keys` rows of each, as src/model/projected_kv.c computes them. */
+static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, size_t B, size_t total,
+                            size_t keys) {
     double C = (double)config->width, P = (double)config->k[l];
     if (config->attention == ATTENTION_FULL) {
         add_linear(f, (double)total, C, 2 * C);
+    } else if (model_pools(config)) {
+        bool pools_first = encoder_compresses_first(config, l, B, total);
+        add_linear(f, (double)(pools_first ? keys : total), C, 2 * C);
+        if (config->projection == PROJECTION_CONV) add_convolution(f, (double)total, C);
     } else if (encoder_compresses_first(config, l, B, total)) {
         add_seq_projection(f, config, (double)total, P, config->tie_kv ? 1 : 2);
         add_linear(f, (double)B * P, C, 2 * C);
@@ -49,8 +62,7 @@ static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, size_
 static void add_attention(Flops *f, const ModelConfig *config, size_t l, const size_t *lengths,
                           size_t B) {
     for (size_t b = 0; b < B; b++) {
-        double T = (double)lengths[b],
-               keys = config->attention == ATTENTION_FULL ? T : (double)config->k[l];
+        double T = (double)lengths[b], keys = (double)encoder_key_rows(config, l, lengths[b]);
         double products = 2 * 2 * T * keys * (double)config->width;
         f->forward += products;
         f->inputs += 2 * products; /* both factors of both products are activations */
@@ -64,8 +76,10 @@ static Flops count_flops(const ModelConfig *config, const size_t *lengths, size_
     double C = (double)config->width;
     for (size_t b = 0; b < B; b++) total += lengths[b];
     for (size_t l = 0; l < config->layers; l++) {
+        size_t keys = 0;
+        for (size_t b = 0; b < B; b++) keys += encoder_key_rows(config, l, lengths[b]);
         add_linear(&f, (double)total, C, 2 * C); /* queries and output map */
-        add_keys_values(&f, config, l, B, total);
+        add_keys_values(&f, config, l, B, total, keys);
         add_attention(&f, config, l, lengths, B);
         add_linear(&f, (double)total, C,
                    2 * (double)config->ffn); /* both maps of the feed-forward block */

@@ -19,9 +19,18 @@ static NormStats take_stats(Arena *arena, size_t rows) {
     return stats;
 }
 
-/* Rows of the projected keys of a layer (max_B * P), or all rows in full attention. */
+/* Rows of the projected keys of a layer (max_B * P; of windows with a token there are no more than
+ * tokens), or all rows in full attention. */
 static size_t key_rows(const ModelConfig *config, size_t P, size_t max_B, size_t max_total) {
-    return config->attention == ATTENTION_FULL ? max_total : max_B * P;
+    if (config->attention == ATTENTION_FULL) return max_total;
+    return model_pools(config) && max_total < max_B * P ? max_total : max_B * P;
+}
+
+/* Rows of k_pre and v_pre. */
+static size_t pre_rows(const ModelConfig *config, size_t keys, size_t max_total) {
+    if (model_pools(config)) return config->projection == PROJECTION_MEAN ? keys : max_total;
+    /* with shared heads, project-first is only chosen when total <= B*P, so B*P rows hold either */
+    return config->scope == SCOPE_HEAD ? max_total : keys;
 }
 
 /* What the next layer, or the last LayerNorm, starts from: kept in every training. */
@@ -38,11 +47,10 @@ static void take_attention(LayerActs *layer, Arena *arena, const ModelConfig *co
     layer->ln1 = take_stats(arena, max_total);
     layer->q = take(arena, max_total, C);
     if (config->attention == ATTENTION_LINFORMER) {
-        /* with shared heads, project-first is only chosen when total <= B*P, so B*P rows hold
-         * either */
-        size_t pre_rows = config->scope == SCOPE_HEAD ? max_total : keys;
-        layer->k_pre = take(arena, pre_rows, C);
-        layer->v_pre = take(arena, pre_rows, C);
+        size_t rows = pre_rows(config, keys, max_total);
+        bool pools_once = model_pools(config) && config->projection == PROJECTION_MEAN;
+        layer->k_pre = take(arena, rows, C);
+        if (!pools_once) layer->v_pre = take(arena, rows, C);
     }
     layer->kp = take(arena, keys, C);
     layer->vp = take(arena, keys, C);

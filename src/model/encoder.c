@@ -7,6 +7,7 @@
 #include "encoder_layer.h"
 #include "laps.h"
 #include "layernorm.h"
+#include "pool_project.h"
 
 /* Weight, bias and saved statistics of one LayerNorm, and the gradients of the first two. */
 typedef struct Norm {
@@ -197,7 +198,13 @@ static void backward_pre(const Pass *pass) {
     embed_backward(pass, d);
 }
 
+size_t encoder_key_rows(const ModelConfig *config, size_t l, size_t T) {
+    if (config->attention == ATTENTION_FULL) return T;
+    return model_pools(config) ? pool_rows(T, config->k[l], config->n) : config->k[l];
+}
+
 bool encoder_compresses_first(const ModelConfig *config, size_t l, size_t B, size_t total) {
+    if (model_pools(config)) return config->projection == PROJECTION_MEAN;
     /* per projection: T P C + P C C against T C C + T P C multiply-adds a sequence */
     return config->scope != SCOPE_HEAD && B * config->k[l] < total;
 }

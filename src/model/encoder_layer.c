@@ -2,6 +2,7 @@
 
 #include "attention.h"
 #include "dropout.h"
+#include "encoder.h"
 #include "gelu.h"
 #include "laps.h"
 #include "linear.h"
@@ -16,8 +17,10 @@ static AttentionShape attention_shape(const Pass *pass, size_t l) {
     const ModelConfig *config = pass->config;
     const Batch *batch = pass->batch;
     size_t *key_start = pass->acts->key_start;
-    for (size_t b = 0; b <= batch->B; b++)
-        key_start[b] = config->attention == ATTENTION_FULL ? batch->start[b] : b * config->k[l];
+    key_start[0] = 0;
+    for (size_t b = 0; b < batch->B; b++)
+        key_start[b + 1] =
+            key_start[b] + encoder_key_rows(config, l, batch->start[b + 1] - batch->start[b]);
     return (AttentionShape){
         .B = batch->B,
         .H = config->heads,

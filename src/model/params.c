@@ -9,10 +9,11 @@
 #include "elementwise.h"
 #include "io.h"
 #include "local_init.h"
+#include "pool_project.h"
 #include "rng.h"
 
 /* Extents of a tensor in terms of the configuration. */
-typedef enum Dim { DIM_1, DIM_C, DIM_FF, DIM_V, DIM_N, DIM_PROJ, DIM_CLASSES } Dim;
+typedef enum Dim { DIM_1, DIM_C, DIM_FF, DIM_V, DIM_N, DIM_PROJ, DIM_PROJ_COLS, DIM_CLASSES } Dim;
 
 /* Which models have the tensor. */
 typedef enum Presence {
@@ -39,35 +40,35 @@ typedef struct Row {
 
 /* clang-format off */
 static const Row rows_model[] = {
-    /* name           rows      cols   presence      init             member             */
-    { "token",        DIM_V,    DIM_C, ALWAYS,       INIT_NORMAL,     MODEL(token) },
-    { "position",     DIM_N,    DIM_C, ALWAYS,       INIT_POSITION,   MODEL(position) },
-    { "emb_ln_w",     DIM_C,    DIM_1, ALWAYS,       INIT_ONE,        MODEL(emb_ln_w) },
-    { "emb_ln_b",     DIM_C,    DIM_1, ALWAYS,       INIT_ZERO,       MODEL(emb_ln_b) },
+    /* name         rows      cols           presence      init             member */
+    { "token",      DIM_V,    DIM_C,         ALWAYS,       INIT_NORMAL,     MODEL(token) },
+    { "position",   DIM_N,    DIM_C,         ALWAYS,       INIT_POSITION,   MODEL(position) },
+    { "emb_ln_w",   DIM_C,    DIM_1,         ALWAYS,       INIT_ONE,        MODEL(emb_ln_w) },
+    { "emb_ln_b",   DIM_C,    DIM_1,         ALWAYS,       INIT_ZERO,       MODEL(emb_ln_b) },
     /* no bias: the projection acts along the sequence; every layer's view points here */
-    { "seq_proj_k",   DIM_PROJ, DIM_N, PROJ_MODEL_K, INIT_PROJECTION, 0 },
-    { "seq_proj_v",   DIM_PROJ, DIM_N, PROJ_MODEL_V, INIT_PROJECTION, 0 },
+    { "seq_proj_k", DIM_PROJ, DIM_PROJ_COLS, PROJ_MODEL_K, INIT_PROJECTION, 0 },
+    { "seq_proj_v", DIM_PROJ, DIM_PROJ_COLS, PROJ_MODEL_V, INIT_PROJECTION, 0 },
 };
 
 static const Row rows_layer[] = {
-    { "layer%zu.q_w",        DIM_C,    DIM_C,  ALWAYS, INIT_NORMAL,     LAYER(q_w) },
-    { "layer%zu.q_b",        DIM_C,    DIM_1,  ALWAYS, INIT_ZERO,       LAYER(q_b) },
-    { "layer%zu.k_w",        DIM_C,    DIM_C,  ALWAYS, INIT_NORMAL,     LAYER(k_w) },
-    { "layer%zu.k_b",        DIM_C,    DIM_1,  ALWAYS, INIT_ZERO,       LAYER(k_b) },
-    { "layer%zu.v_w",        DIM_C,    DIM_C,  ALWAYS, INIT_NORMAL,     LAYER(v_w) },
-    { "layer%zu.v_b",        DIM_C,    DIM_1,  ALWAYS, INIT_ZERO,       LAYER(v_b) },
-    { "layer%zu.seq_proj_k", DIM_PROJ, DIM_N,  PROJ_K, INIT_PROJECTION, LAYER(seq_proj_k) },
-    { "layer%zu.seq_proj_v", DIM_PROJ, DIM_N,  PROJ_V, INIT_PROJECTION, LAYER(seq_proj_v) },
-    { "layer%zu.out_w",      DIM_C,    DIM_C,  ALWAYS, INIT_NORMAL,     LAYER(out_w) },
-    { "layer%zu.out_b",      DIM_C,    DIM_1,  ALWAYS, INIT_ZERO,       LAYER(out_b) },
-    { "layer%zu.ln1_w",      DIM_C,    DIM_1,  ALWAYS, INIT_ONE,        LAYER(ln1_w) },
-    { "layer%zu.ln1_b",      DIM_C,    DIM_1,  ALWAYS, INIT_ZERO,       LAYER(ln1_b) },
-    { "layer%zu.ff1_w",      DIM_FF,   DIM_C,  ALWAYS, INIT_NORMAL,     LAYER(ff1_w) },
-    { "layer%zu.ff1_b",      DIM_FF,   DIM_1,  ALWAYS, INIT_ZERO,       LAYER(ff1_b) },
-    { "layer%zu.ff2_w",      DIM_C,    DIM_FF, ALWAYS, INIT_NORMAL,     LAYER(ff2_w) },
-    { "layer%zu.ff2_b",      DIM_C,    DIM_1,  ALWAYS, INIT_ZERO,       LAYER(ff2_b) },
-    { "layer%zu.ln2_w",      DIM_C,    DIM_1,  ALWAYS, INIT_ONE,        LAYER(ln2_w) },
-    { "layer%zu.ln2_b",      DIM_C,    DIM_1,  ALWAYS, INIT_ZERO,       LAYER(ln2_b) },
+    { "layer%zu.q_w",        DIM_C,    DIM_C,         ALWAYS, INIT_NORMAL,     LAYER(q_w) },
+    { "layer%zu.q_b",        DIM_C,    DIM_1,         ALWAYS, INIT_ZERO,       LAYER(q_b) },
+    { "layer%zu.k_w",        DIM_C,    DIM_C,         ALWAYS, INIT_NORMAL,     LAYER(k_w) },
+    { "layer%zu.k_b",        DIM_C,    DIM_1,         ALWAYS, INIT_ZERO,       LAYER(k_b) },
+    { "layer%zu.v_w",        DIM_C,    DIM_C,         ALWAYS, INIT_NORMAL,     LAYER(v_w) },
+    { "layer%zu.v_b",        DIM_C,    DIM_1,         ALWAYS, INIT_ZERO,       LAYER(v_b) },
+    { "layer%zu.seq_proj_k", DIM_PROJ, DIM_PROJ_COLS, PROJ_K, INIT_PROJECTION, LAYER(seq_proj_k) },
+    { "layer%zu.seq_proj_v", DIM_PROJ, DIM_PROJ_COLS, PROJ_V, INIT_PROJECTION, LAYER(seq_proj_v) },
+    { "layer%zu.out_w",      DIM_C,    DIM_C,         ALWAYS, INIT_NORMAL,     LAYER(out_w) },
+    { "layer%zu.out_b",      DIM_C,    DIM_1,         ALWAYS, INIT_ZERO,       LAYER(out_b) },
+    { "layer%zu.ln1_w",      DIM_C,    DIM_1,         ALWAYS, INIT_ONE,        LAYER(ln1_w) },
+    { "layer%zu.ln1_b",      DIM_C,    DIM_1,         ALWAYS, INIT_ZERO,       LAYER(ln1_b) },
+    { "layer%zu.ff1_w",      DIM_FF,   DIM_C,         ALWAYS, INIT_NORMAL,     LAYER(ff1_w) },
+    { "layer%zu.ff1_b",      DIM_FF,   DIM_1,         ALWAYS, INIT_ZERO,       LAYER(ff1_b) },
+    { "layer%zu.ff2_w",      DIM_C,    DIM_FF,        ALWAYS, INIT_NORMAL,     LAYER(ff2_w) },
+    { "layer%zu.ff2_b",      DIM_C,    DIM_1,         ALWAYS, INIT_ZERO,       LAYER(ff2_b) },
+    { "layer%zu.ln2_w",      DIM_C,    DIM_1,         ALWAYS, INIT_ONE,        LAYER(ln2_w) },
+    { "layer%zu.ln2_b",      DIM_C,    DIM_1,         ALWAYS, INIT_ZERO,       LAYER(ln2_b) },
 };
 
 static const Row rows_head[] = {
@@ -88,15 +89,15 @@ static const Row rows_head[] = {
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static bool row_present(const Row *row, const ModelConfig *config) {
-    bool linformer = config->attention == ATTENTION_LINFORMER;
+    bool projects = model_has_projections(config);
     bool whole_model = config->scope == SCOPE_MODEL;
     switch (row->presence) {
     case ALWAYS: return true;
     case PRE_NORM: return config->norm == NORM_PRE;
-    case PROJ_K: return linformer && !whole_model;
-    case PROJ_V: return linformer && !whole_model && !config->tie_kv;
-    case PROJ_MODEL_K: return linformer && whole_model;
-    case PROJ_MODEL_V: return linformer && whole_model && !config->tie_kv;
+    case PROJ_K: return projects && !whole_model;
+    case PROJ_V: return projects && !whole_model && !config->tie_kv;
+    case PROJ_MODEL_K: return projects && whole_model;
+    case PROJ_MODEL_V: return projects && whole_model && !config->tie_kv;
     case MLM_HEAD: return config->classes == 0;
     case CLASS_HEAD: return config->classes > 0;
     }
@@ -110,9 +111,23 @@ size_t params_largest_k(const ModelConfig *config) {
     return largest;
 }
 
-/* Rows of one E or F. */
+/* Taps of the widest windows: those of the smallest k. */
+static size_t most_taps(const ModelConfig *config) {
+    size_t most = 1;
+    for (size_t l = 0; l < config->layers; l++) {
+        size_t taps = pool_taps(config->k[l], config->n);
+        if (taps > most) most = taps;
+    }
+    return most;
+}
+
+/* Rows of one E or F: projected length, or taps.  One for the whole model has those of the layer
+ * that needs most, and the others use the first. */
 static size_t matrix_rows(const ModelConfig *config, size_t layer) {
-    return config->scope == SCOPE_MODEL ? params_largest_k(config) : config->k[layer];
+    bool whole_model = config->scope == SCOPE_MODEL;
+    if (config->projection == PROJECTION_CONV)
+        return whole_model ? most_taps(config) : pool_taps(config->k[layer], config->n);
+    return whole_model ? params_largest_k(config) : config->k[layer];
 }
 
 /* Rows of a projection tensor: under scope head it holds H matrices, one below the other. */
@@ -129,6 +144,9 @@ static bool dim_extent(size_t *out, Dim dim, const ModelConfig *config, size_t l
     case DIM_V: *out = config->vocab; return true;
     case DIM_N: *out = config->n; return true;
     case DIM_PROJ: return projection_rows(out, config, layer);
+    case DIM_PROJ_COLS:
+        *out = config->projection == PROJECTION_CONV ? config->width / config->heads : config->n;
+        return true;
     case DIM_CLASSES: *out = config->classes; return true;
     }
     return false;
@@ -138,9 +156,16 @@ static double row_init_std(const Row *row, const ModelConfig *config, size_t lay
     if (row->init == INIT_NORMAL || row->init == INIT_POSITION)
         return 0.02; /* RoBERTa's initializer_range */
     if (row->init != INIT_PROJECTION) return 0;
-    if (config->projection == PROJECTION_LINEAR) return config->proj_init_std;
+    if (config->projection != PROJECTION_FIXED) return config->proj_init_std;
     return 1 / sqrt((double)matrix_rows(
                    config, layer)); /* Linformer, theorem 2: entries of R are N(0, 1/k) */
+}
+
+/* A convolution begins as the mean over its window: at 0, as E and F do, its few taps would make
+ * keys and values that are next to nothing. */
+static double row_init_mean(const Row *row, const ModelConfig *config, size_t layer) {
+    bool is_conv = row->init == INIT_PROJECTION && config->projection == PROJECTION_CONV;
+    return is_conv ? 1 / (double)matrix_rows(config, layer) : 0;
 }
 
 /* Appends the tensor of one row; false on overflow. */
@@ -158,6 +183,7 @@ static bool table_append(ParamTable *table, const Row *row, const ModelConfig *c
     tensor->matrix = row->cols != DIM_1;
     tensor->head = row->presence == MLM_HEAD || row->presence == CLASS_HEAD;
     tensor->init = row->init;
+    tensor->init_mean = row_init_mean(row, config, layer);
     tensor->init_std = row_init_std(row, config, layer);
     tensor->frozen = row->init == INIT_PROJECTION && config->projection == PROJECTION_FIXED;
     tensor->offset = table->block_reals;
@@ -170,9 +196,9 @@ static bool table_append(ParamTable *table, const Row *row, const ModelConfig *c
     return true;
 }
 
-/* Distinct k x n matrices, as the paper counts them. */
+/* Distinct k x n matrices, as the paper counts them, or kernels. */
 static size_t count_projections(const ModelConfig *config) {
-    if (config->attention == ATTENTION_FULL) return 0;
+    if (!model_has_projections(config)) return 0;
     size_t count = config->tie_kv ? 1 : 2;
     if (config->scope != SCOPE_MODEL) count *= config->layers;
     if (config->scope == SCOPE_HEAD) count *= config->heads;
@@ -241,7 +267,7 @@ static void set_member(void *views, size_t offset, real *value) {
 
 /* E and F of the whole model, and F = E, are the same memory seen from every layer. */
 static void share_projections(Params *out, const ParamTable *table, const ModelConfig *config) {
-    if (config->attention == ATTENTION_FULL) return;
+    if (!model_has_projections(config)) return;
     if (config->scope == SCOPE_MODEL) {
         const Tensor *e = param_table_find(table, "seq_proj_k"),
                      *f = param_table_find(table, "seq_proj_v");
@@ -293,7 +319,9 @@ void params_init(real *block, const ParamTable *table, const ModelConfig *config
         if (tensor->init == INIT_ZERO) continue;
 #pragma omp parallel for schedule(static)
         for (size_t j = 0; j < tensor->count; j++)
-            w[j] = tensor->init == INIT_ONE ? 1 : (real)(tensor->init_std * rng_normal(key, j));
+            w[j] = tensor->init == INIT_ONE
+                       ? 1
+                       : (real)(tensor->init_mean + tensor->init_std * rng_normal(key, j));
     }
     if (config->init == INIT_SCHEME_LOCAL) {
         Params params;

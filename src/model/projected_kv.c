@@ -3,6 +3,7 @@
 #include "encoder.h"
 #include "laps.h"
 #include "linear.h"
+#include "pooled_kv.h"
 #include "seq_project.h"
 
 /* One projection of one layer: keys or values. */
@@ -105,6 +106,10 @@ static void feature_backward(const Pass *pass, const Half *half, real *d_x, cons
 
 void projected_kv_forward(const Pass *pass, size_t l, const real *x) {
     const ModelConfig *config = pass->config;
+    if (model_pools(config)) {
+        pooled_kv_forward(pass, l, x);
+        return;
+    }
     size_t total = pass->batch->total, P = config->k[l];
     Half keys = half_of(pass, l, true), values = half_of(pass, l, false);
     if (config->attention == ATTENTION_FULL) {
@@ -125,6 +130,10 @@ void projected_kv_forward(const Pass *pass, size_t l, const real *x) {
 
 void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x) {
     const ModelConfig *config = pass->config;
+    if (model_pools(config)) {
+        pooled_kv_backward(pass, l, d_x, x);
+        return;
+    }
     size_t total = pass->batch->total, P = config->k[l];
     real *d_pre = pass->acts->d_branch;
     Half keys = half_of(pass, l, true), values = half_of(pass, l, false);

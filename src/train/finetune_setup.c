@@ -36,13 +36,14 @@ static bool open_init(Finetune *f, Err *err) {
 static bool is_free(const char *path, const ModelConfig *stored) {
     static const char *const dropouts[] = {"model.dropout", "model.attention_dropout",
                                            "model.head_dropout"};
-    static const char *const unused[] = {"model.k", "model.sharing", "model.projection",
-                                         "model.proj_init_std"};
+    static const char *const projection[] = {"model.sharing", "model.proj_init_std", "model.k",
+                                             "model.projection"}; /* the first two of E and F */
+    size_t unused = stored->attention == ATTENTION_FULL ? 4 : model_has_projections(stored) ? 0 : 2;
     for (size_t i = 0; i < sizeof dropouts / sizeof *dropouts; i++) {
         if (strcmp(path, dropouts[i]) == 0) return true;
     }
-    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
-        if (stored->attention == ATTENTION_FULL && strcmp(path, unused[i]) == 0) return true;
+    for (size_t i = 0; i < unused; i++) {
+        if (strcmp(path, projection[i]) == 0) return true;
     }
     return false;
 }

@@ -126,8 +126,9 @@ static void log_data(const Trainer *t) {
 
 size_t trainer_most_sequences(const Config *config, size_t whole) {
     const ModelConfig *model = &config->model;
-    bool is_full = model->attention == ATTENTION_FULL;
-    size_t rows = is_full ? CONFIG_SHORTEST_PIECE : params_largest_k(model); /* of a piece */
+    /* of a piece; windows, like the keys of full attention, are no more than the tokens */
+    bool has_few_keys = model->attention == ATTENTION_FULL || model_pools(model);
+    size_t rows = has_few_keys ? CONFIG_SHORTEST_PIECE : params_largest_k(model);
     size_t pieces = whole * model->n / rows;
     return config->train.short_rate > 0 && pieces > whole ? pieces : whole;
 }

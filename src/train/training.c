@@ -58,12 +58,13 @@ void training_log_config(const Config *config) {
 }
 
 void training_log_model(const ModelConfig *m, const ParamTable *table) {
+    char attention[64];
+    config_describe_attention(attention, sizeof attention, m);
     log_info("model: %zu parameters, %zu of them trained; %zu layers, width %zu, %zu heads, ffn "
              "%zu, n %zu, %s, %zu projection "
              "matrices",
              table->parameters, table->trainable, m->layers, m->width, m->heads, m->ffn, m->n,
-             m->attention == ATTENTION_FULL ? "full attention" : config_sharing_name(m),
-             table->projections);
+             attention, table->projections);
 }
 
 void training_explain_early_stop(const char *run_dir, Err *err) {
