@@ -15,7 +15,15 @@ show() {
 }
 
 show sh scripts/make_demo_text.sh
-rm -rf "$run" "$task" "$fresh" # the demo's own folders; a run of their names would be continued with --resume
+# from the start every time: a run that is there would be continued with --resume only.  These folders are the demo's own.
+earlier=
+for folder in "$run" "$task" "$fresh"; do
+    if [ -e "$folder" ]; then earlier="$earlier $folder"; fi
+done
+if [ "$earlier" ]; then
+    printf '\nThe demo begins again: removing%s of an earlier one; tokenizer and tokens in runs/prepared stay.\n' "$earlier"
+    rm -rf "$run" "$task" "$fresh"
+fi
 show "$linformer" pretrain configs/pretrain/tiny.yaml "run=$run"
 show "$linformer" eval "$run/best.ckpt" data/demo/valid.txt
 show "$linformer" fill-mask --top 3 "$run/best.ckpt" \

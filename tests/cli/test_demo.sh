@@ -58,3 +58,28 @@ run predict run/seed-1/best.ckpt 'Rosa gave the guitar to Felix.'
 expect_status 0
 expect_out "p(swapped)"
 }
+
+# A second demo says what it removes; a program that only makes the folders stands in for the real one.
+begin again && {
+mkdir scripts
+cp "$root/scripts/demo.sh" scripts
+echo 'exit 0' >scripts/make_demo_text.sh
+cat >program <<'EOF'
+#!/bin/sh
+for word in "$@"; do
+    case $word in run=*) folder=${word#run=} ;; esac
+done
+[ -z "${folder-}" ] || { [ ! -e "$folder" ] && mkdir -p "$folder" && echo '{"majority":0.5,"mean":{"accuracy":0.9}}' >"$folder/results.json"; }
+EOF
+chmod +x program
+mkdir runs && : >runs/mine
+sh scripts/demo.sh ./program >out 2>err
+expect "exit status $?" [ $? = 0 ]
+expect_out "held-out sentences: 90.0 % after pretraining, 90.0 % without it, 50.0 %"
+expect "something to remove" [ "$(grep -c 'removing' out)" = 0 ]
+rm -r runs/demo-task
+sh scripts/demo.sh ./program >out 2>err
+expect "exit status $?" [ $? = 0 ]
+expect_out "The demo begins again: removing runs/demo runs/demo-task-fresh of an earlier one; tokenizer and tokens in runs/prepared stay."
+expect "a run of another name is gone" [ -e runs/mine ]
+}
