@@ -3,7 +3,7 @@
 #
 # An archive is downloaded to DIR/archives/FILE.part, compared with its checksum, renamed, unpacked into a temporary
 # folder, and that folder is renamed to its place: what has its final name is complete, whatever was interrupted.
-# The file .fetched in a data folder says which archive it was made from and what it then held.
+# The file .fetched in a data folder says which archive it was made from, what it then held and what was dropped.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -49,7 +49,7 @@ look_up() {
 $line
 END_OF_LINE
     case $layout:$url in
-    folder:?* | wikitext:?* | wikicorpus:?* | lambada:?*) ;;
+    folder:?* | rows:?* | wikitext:?* | wikicorpus:?* | lambada:?*) ;;
     *) say "$table: $name: wanted name, folder, layout, bytes, sha256, address" && exit 2 ;;
     esac
     archive=${url##*/}
@@ -191,6 +191,29 @@ layout_folder() {
     rmdir "$1" && mv "$2" "$1"
 }
 
+# The same without the rows of its .tsv files that have fewer or more columns than the header, as where a line break
+# stands in a text: no reader can tell what they were.  Which ones is said, and recorded in .fetched.
+layout_rows() {
+    layout_folder "$1" "$2" || return 1
+    find "$2" -type f -name '*.tsv' | sort >"$work/files"
+    while read -r file; do
+        awk -F '\t' -v dropped="$work/dropped" '
+            NR == 1 { columns = NF }
+            NF == columns { print; next }
+            { print NR >dropped }
+        ' "$file" >"$work/kept" || return 1
+        [ -s "$work/dropped" ] || continue
+        columns=$(head -n 1 "$file" | awk -F '\t' '{ print NF }')
+        mv "$work/kept" "$file" || return 1
+        count=$(wc -l <"$work/dropped" | tr -d ' ')
+        note="${file#"$2"/}: $count rows that have not the $columns columns of the header, lines"
+        note="$note $(head -n 20 "$work/dropped" | paste -s -d ' ' -)$([ "$count" -le 20 ] || echo ' ...')"
+        rm "$work/dropped"
+        say "$name: dropped from $note"
+        echo "dropped $note" >>"$work/notes"
+    done <"$work/files"
+}
+
 # Blank lines stand around every heading; only those between articles may stay.  A title is " = Name = ".
 layout_wikitext() {
     for part in train valid test; do
@@ -243,6 +266,7 @@ layout_lambada() {
 lay_out() {
     case $layout in
     folder) layout_folder "$1" "$2" ;;
+    rows) layout_rows "$1" "$2" ;;
     wikitext) layout_wikitext "$1" "$2" ;;
     wikicorpus) layout_wikicorpus "$1" "$2" ;;
     lambada) layout_lambada "$1" "$2" ;;
@@ -279,6 +303,7 @@ fetch() {
     hash=$(sha256_of "$dir/archives/$archive")
     record_sha256 "$hash" "archives/$archive"
     printf 'archive %s\ncontents %s\n' "$hash" "$(contents_of "$work/to")" >"$work/to/.fetched"
+    if [ -f "$work/notes" ]; then cat "$work/notes" >>"$work/to/.fetched"; fi
     chmod -R u+rwX,go+rX "$work/to" && mkdir -p "$(dirname "$place")" || return 1
     if [ -d "$place" ]; then rmdir "$place" || return 1; fi
     mv "$work/to" "$place" && say "$name: done"

@@ -27,7 +27,10 @@ make_archives() (
     for part in train dev test; do printf 'sentence\tlabel\n"a quote\t1\n' >SST-2/$part.tsv; done
     head -c 5000 /dev/urandom >SST-2/noise # so that the archive takes several pieces of the server
     printf 'index\tquestion\tsentence\tlabel\n' >QNLI/train.tsv
-    printf 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n' >QQP/train.tsv
+    printf 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n' | tee QQP/train.tsv >QQP/dev.tsv
+    # the third row is broken by a line break in its first question
+    printf '1\t1\t2\tWhat?\tHow?\t0\n2\t3\t4\tWho?\tWhy?\t1\n3\t5\t6\t"Was it\n"\tIs it?\t0\n4\t7\t8\tWhen?\tWhere?\t1\n' >>QQP/train.tsv
+    printf '1\t1\t2\tWhat?\tHow?\t0\n' >>QQP/dev.tsv
     : >__MACOSX/SST-2/._train.tsv
     echo 'Good.' >aclImdb/train/pos/0_9.txt
     echo 'Bad.' >aclImdb/test/neg/0_2.txt
@@ -81,7 +84,7 @@ fi
 make_archives && start_server || return 1
 row SST-2 glue/SST-2 folder SST-2.zip
 row QNLI glue/QNLI folder QNLIv2.zip
-row QQP glue/QQP folder QQP-clean.zip
+row QQP glue/QQP rows QQP-clean.zip
 row IMDB aclImdb folder aclImdb_v1.tar.gz
 row wikitext-103 wikitext-103 wikitext wikitext-103-raw-v1.zip
 row wiki wiki wikicorpus raw.en.tgz
@@ -114,6 +117,19 @@ rm -r data/archives
 fetch SST-2
 expect_status 0
 expect "asked the server: $(cat "$log")" [ ! -s "$log" ]
+}
+
+begin broken_rows && {
+fetch QQP
+expect_status 0
+expect_err "QQP: dropped from train.tsv: 2 rows that have not the 6 columns of the header, lines 4 5"
+expect "something of dev.tsv is dropped" [ "$(grep -c dropped err)" = 1 ]
+expect "rows left: $(cut -f1 data/glue/QQP/train.tsv | tr '\n' ' ')" [ "$(cut -f1 data/glue/QQP/train.tsv | tr '\n' ' ')" = "id 1 2 4 " ]
+expect "dev.tsv is changed" cmp -s data/glue/QQP/dev.tsv "$archives/make/QQP/dev.tsv"
+expect "not recorded" grep -q '^dropped train.tsv: 2 rows .* lines 4 5$' data/glue/QQP/.fetched
+fetch --check QQP
+expect_status 0
+expect_out "QQP: intact"
 }
 
 begin check && {
