@@ -224,8 +224,7 @@ size_t config_default_micro_batch(size_t n, size_t batch);
 char *config_to_yaml(const Config *config);
 
 /* Parses what config_to_yaml wrote, from memory (a checkpoint's header); `name` is used in messages
- * and becomes `path`.  Keys that earlier versions wrote and this one does without are passed
- * over. */
+ * and becomes `path`. */
 bool config_from_yaml(Config *out, const char *yaml, const char *name, Err *err);
 
 /* The keys whose values differ, one "section.key: a -> b" a line; "" if none.  malloc'd; NULL

@@ -199,24 +199,6 @@ static void test_differences(void) {
     CHECK(config_key_value(&a, "no.such") == NULL);
 }
 
-/* What checkpoints hold of earlier versions is no key of a file. */
-static void test_retired_keys(void) {
-    Config c;
-    Err err = {0};
-    static const char text[] =
-        "schedule:\n  length_start: 16\n  warmup: 0.2\n  length_warmup: 0.5\n";
-    fixture_parse(&c, text);
-    CHECK(c.schedule.warmup == 0.2);
-    fixture_check_round_trip(&c);
-    config_free(&c);
-    FILE *file = fopen(test_temp_path("old.yaml"), "w");
-    REQUIRE(file && fputs(text, file) >= 0 && fclose(file) == 0);
-    CHECK(!config_load(&c, test_temp_path("old.yaml"), NULL, 0, &err));
-    CHECK_STR_CONTAINS(err.msg, "old.yaml:2:3: unknown key schedule.length_start");
-    CHECK(!config_from_yaml(&c, "schedule:\n  length_end: 16\n", "memory", &err));
-    CHECK_STR_CONTAINS(err.msg, "memory:2:3: unknown key schedule.length_end");
-}
-
 static void test_short_rate(void) {
     static const char *const bad[] = {"-0.1", "1.01", "true", "0.1.1"};
     Config c;
@@ -237,7 +219,9 @@ static void test_short_rate(void) {
 }
 
 const Test tests_config_yaml[] = {
-    {"retired_keys", test_retired_keys, 0}, {"short_rate", test_short_rate, 0},
-    {"number_text", test_number_text, 0},   {"random_round_trips", test_random_round_trips, 0},
-    {"differences", test_differences, 0},   {0},
+    {"short_rate", test_short_rate, 0},
+    {"number_text", test_number_text, 0},
+    {"random_round_trips", test_random_round_trips, 0},
+    {"differences", test_differences, 0},
+    {0},
 };

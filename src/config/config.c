@@ -99,7 +99,6 @@ static bool apply_key(Loader *loader, const char *section, const Node *name, Err
     int length = snprintf(path, sizeof path, "%s%s%s", section, *section ? "." : "", name->text);
     const ConfigKey *key = NULL;
     if (length > 0 && (size_t)length < sizeof path) key = schema_find(path, (size_t)length);
-    if (loader->is_stored && schema_is_retired(path)) return true;
     if (!key || !schema_in_section(key, section)) {
         char shown[80];
         node_show(shown, sizeof shown, value);
@@ -357,7 +356,6 @@ bool config_parse(Config *out, const char *yaml, size_t size, const char *name, 
     bool ok = loader_begin(&loader, out, name, err);
     loader.source = (Source){name, false};
     loader.layer = loader.main_layer = 1;
-    loader.is_stored = true;
     ok = ok && yaml_tree_parse(&root, &loader.source, yaml, size, err) &&
          check_root(&loader, root, err);
     for (const Node *key = ok ? root->first : NULL; ok && key; key = key->next->next) {

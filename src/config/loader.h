@@ -28,7 +28,6 @@ typedef struct Loader {
     char *folder;      /* absolute; globs are relative to it; NULL: they are taken as they are */
     char *corpus_here; /* what corpus becomes where data.train is named */
     size_t layer, main_layer, order;
-    bool is_stored; /* by config_to_yaml of this version or an earlier one */
     char **names; /* owned: names that origins point to */
     size_t name_count;
 } Loader;

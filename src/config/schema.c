@@ -230,14 +230,6 @@ const ConfigKey *schema_find(const char *path, size_t length) {
     return NULL;
 }
 
-bool schema_is_retired(const char *path) {
-    static const char *const retired[] = {"schedule.length_start", "schedule.length_warmup"};
-    for (size_t i = 0; i < sizeof retired / sizeof *retired; i++) {
-        if (strcmp(path, retired[i]) == 0) return true;
-    }
-    return false;
-}
-
 bool schema_is_section(const char *name, size_t length) {
     for (const char *const *s = schema_sections; *s; s++) {
         if (strlen(*s) == length && memcmp(*s, name, length) == 0) return true;

@@ -55,9 +55,6 @@ extern const SharingName schema_sharing[];  /* name NULL after the last */
 /* The key called `path`, or NULL. */
 const ConfigKey *schema_find(const char *path, size_t length);
 
-/* True for keys of earlier versions, which checkpoints hold and nothing but training looked at. */
-bool schema_is_retired(const char *path);
-
 bool schema_is_section(const char *name, size_t length);
 
 /* True if `key` belongs to `section` ("" for keys outside of sections). */
