@@ -10,7 +10,7 @@
 
 #include "err.h"
 
-enum { CONFIG_MAX_LAYERS = 128, CONFIG_MAX_KEYS = 128 };
+enum { CONFIG_MAX_LAYERS = 128 };
 
 /* Fewest elements of a head under `init: local`: three sine/cosine pairs that tell positions apart,
  * one element for the constant that the empty row of E goes without. */
@@ -183,7 +183,7 @@ typedef struct Config {
     ScheduleConfig schedule;
     CheckpointConfig checkpoint;
     FinetuneConfig finetune;
-    uint64_t given[CONFIG_MAX_KEYS / 64]; /* see config_is_given */
+    char **given_at; /* one a key of the table: see config_given_at; NULL: none is given */
 } Config;
 
 /* Reads `path` (with its `extends` chain, nearest wins), then applies overrides "section.key=value"
@@ -238,6 +238,10 @@ void config_write_help(void *stream); /* FILE * */
 /* True if a file of the extends chain or an override gave the key, false if it stands at its
  * default. */
 bool config_is_given(const Config *config, const char *path);
+
+/* Where the key was given, for messages: "file:line:column" or "override 'a.b=c'"; NULL if it
+ * stands at its default.  Borrowed from the Config. */
+const char *config_given_at(const Config *config, const char *path);
 
 /* ERR_CONFIG if the configuration is of a fine-tuning, for commands on text; or, config_check_task,
  * if it is not. */

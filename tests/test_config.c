@@ -281,6 +281,10 @@ static void test_given(void) {
         CHECK_MSG(config_is_given(&c, given[i]), "%s", given[i]);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         CHECK_MSG(!config_is_given(&c, others[i]), "%s", others[i]);
+    CHECK_STR_CONTAINS(config_given_at(&c, "model.n"), "base.yaml:1:9");
+    CHECK_STR_CONTAINS(config_given_at(&c, "model.heads"), "a.yaml:2:9");
+    CHECK_STR(config_given_at(&c, "model.ffn"), "override 'model.ffn=7'");
+    CHECK(!config_given_at(&c, "model.k") && !config_given_at(&c, "no.key"));
     CHECK_INT(c.train.eval_every, 0);
     char *yaml = config_to_yaml(&c);
     fixture_parse(&copy, yaml);

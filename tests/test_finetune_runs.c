@@ -264,7 +264,7 @@ static void test_bad_init(void) {
         {{classifier}, ERR_FAILED, "a classifier that was fine-tuned already (2 classes, sky"},
         {{task_init(), "model.n=48"}, ERR_CONFIG, "model.n = 48, but finetune.init = "},
         {{task_init(), "model.n=48"}, ERR_CONFIG, "was pretrained with 24"},
-        {{task_init(), "model.k=5"}, ERR_CONFIG, "model.k = 5, but"},
+        {{task_init(), "model.k=5"}, ERR_CONFIG, "override 'model.k=5': model.k = 5, but"},
         {{task_init(), "model.k=[6, 6]"}, ERR_CONFIG, "wanted one for each layer"},
         {{task_init(), "model.sharing=kv"}, ERR_CONFIG, "was pretrained with headwise"},
         {{task_init(), "model.layers=2"}, ERR_CONFIG, "model.layers = 2, but"},

@@ -35,10 +35,14 @@ static void create(Config *config) {
 
 /* As if a file or an override had the key. */
 static void give(Config *config, const char *key) {
-    size_t i = 0;
-    while (config_key_path(i) && strcmp(config_key_path(i), key) != 0) i++;
-    REQUIRE(config_key_path(i));
-    config->given[i / 64] |= UINT64_C(1) << i % 64;
+    static char place[] = "here";
+    size_t count = 0, at = SIZE_MAX;
+    for (; config_key_path(count); count++) {
+        if (strcmp(config_key_path(count), key) == 0) at = count;
+    }
+    config->given_at = calloc(count, sizeof *config->given_at);
+    REQUIRE(at < count && config->given_at);
+    config->given_at[at] = place;
 }
 
 static uint64_t hash_of(const char *path) {
@@ -162,6 +166,7 @@ static void test_ensure(void) {
     ensure(&config);
     CHECK(hash_of(config.tokenizer.model) == other);
     free(text);
+    free(given.given_at);
     data_fixture_free(&config);
 }
 

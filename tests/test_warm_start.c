@@ -108,7 +108,7 @@ static void test_refused(void) {
     pretrain_first();
     const char *init = with_path("train.init", "first/last.ckpt");
     check_refused(run_pretrain("a", RESUME_NEVER, OVERRIDES(init, "model.k=5")), ERR_CONFIG,
-                  "model.k = 5, but train.init");
+                  "override 'model.k=5': model.k = 5, but train.init");
     check_refused(run_pretrain("a", RESUME_NEVER, OVERRIDES(init, "model.norm=pre")), ERR_CONFIG,
                   "was pretrained with post");
     check_refused(run_pretrain("b", RESUME_NEVER, OVERRIDES(with_path("train.init", "none.ckpt"))),

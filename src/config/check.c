@@ -1,6 +1,5 @@
 /* After the last key is set: rules that span keys, derived values, notes about keys without effect.
  */
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,16 +267,23 @@ static void derive_eval_every(Loader *loader) {
     if (loader->config->finetune.task != TASK_NONE && !given) loader->config->train.eval_every = 0;
 }
 
-static void record_given(Loader *loader) {
-    Config *config = loader->config;
+static bool record_given(Loader *loader, Err *err) {
+    char place[PLACE_MAX];
+    char **given_at = calloc(schema_count, sizeof *given_at);
+    if (!given_at) return fail_memory(err);
+    loader->config->given_at = given_at;
     for (size_t i = 0; i < schema_count; i++) {
-        if (loader->origins[i].order > 0) config->given[i / 64] |= UINT64_C(1) << i % 64;
+        const Origin *at = &loader->origins[i];
+        if (at->order == 0) continue;
+        source_place(place, sizeof place, &at->source, at->line, at->column);
+        given_at[i] = strdup(place);
+        if (!given_at[i]) return fail_memory(err);
     }
+    return true;
 }
 
 bool loader_finish(Loader *loader, Err *err) {
-    assert(schema_count <= CONFIG_MAX_KEYS);
-    record_given(loader);
+    if (!record_given(loader, err)) return false;
     derive_micro_batch(loader);
     derive_eval_every(loader);
     if (!fill_k(loader, err) || !check_rules(loader, err)) return false;

@@ -133,10 +133,13 @@ void config_write_help(void *stream) {
 
 /* ---- small ---- */
 
-bool config_is_given(const Config *config, const char *path) {
+const char *config_given_at(const Config *config, const char *path) {
     const ConfigKey *key = schema_find(path, strlen(path));
-    size_t i = key ? (size_t)(key - schema_keys) : 0;
-    return key && (config->given[i / 64] >> i % 64 & 1) != 0;
+    return key && config->given_at ? config->given_at[key - schema_keys] : NULL;
+}
+
+bool config_is_given(const Config *config, const char *path) {
+    return config_given_at(config, path) != NULL;
 }
 
 const char *config_sharing_name(const ModelConfig *model) {
@@ -177,7 +180,9 @@ void config_free(Config *config) {
         if (schema_keys[i].type == KEY_PATH || schema_keys[i].type == KEY_TEXT)
             free(*(char **)member);
         if (schema_keys[i].type == KEY_GLOBS) free_globs(member);
+        if (config->given_at) free(config->given_at[i]);
     }
+    free(config->given_at);
     config_paths_free(&config->data.train);
     config_paths_free(&config->data.valid);
     free(config->path);

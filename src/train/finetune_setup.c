@@ -9,6 +9,7 @@
 #include "io.h"
 #include "log.h"
 #include "rng.h"
+#include "same_model.h"
 #include "threads.h"
 #include "training.h"
 
@@ -32,47 +33,10 @@ static bool open_init(Finetune *f, Err *err) {
                                 err);
 }
 
-/* May the task's config have its own value of this model key? */
-static bool is_free(const char *path, const ModelConfig *stored) {
-    static const char *const dropouts[] = {"model.dropout", "model.attention_dropout",
-                                           "model.head_dropout"};
-    static const char *const projection[] = {"model.sharing", "model.proj_init_std", "model.k",
-                                             "model.projection"}; /* the first two of E and F */
-    size_t unused = stored->attention == ATTENTION_FULL ? 4 : model_has_projections(stored) ? 0 : 2;
-    for (size_t i = 0; i < sizeof dropouts / sizeof *dropouts; i++) {
-        if (strcmp(path, dropouts[i]) == 0) return true;
-    }
-    for (size_t i = 0; i < unused; i++) {
-        if (strcmp(path, projection[i]) == 0) return true;
-    }
-    return false;
-}
-
-/* What the task's config says of the model must be what the checkpoint has. */
-static bool check_model(const Finetune *f, Err *err) {
-    const Config *given = &f->config, *stored = &f->init.config;
-    bool ok = true;
-    const char *path;
-    for (size_t i = 0; ok && (path = config_key_path(i)) != NULL; i++) {
-        if (strncmp(path, "model.", 6) != 0 || !config_is_given(given, path)) continue;
-        if (is_free(path, &stored->model)) continue;
-        char *is = config_key_value(given, path), *was = config_key_value(stored, path);
-        if (!is || !was)
-            ok = err_set(err, ERR_FAILED, "no memory to compare the configurations");
-        else if (strcmp(is, was) != 0)
-            ok = err_set(err, ERR_CONFIG,
-                         "%s: %s = %s, but finetune.init = %s was pretrained with %s: the model is "
-                         "taken over from there; leave the key out, or give another checkpoint",
-                         given->path, path, is, given->finetune.init, was);
-        free(is);
-        free(was);
-    }
-    return ok;
-}
-
 static bool take_model(Finetune *f, Err *err) {
     Config *config = &f->config;
-    if (!open_init(f, err) || !check_model(f, err)) return false;
+    if (!open_init(f, err) || !same_model_check(config, &f->init.config, TAKEN_MODEL, err))
+        return false;
     ModelConfig given = config->model;
     config->model = f->init.config.model;
     config->model.recompute = given.recompute; /* of this training */
@@ -85,6 +49,7 @@ static bool take_model(Finetune *f, Err *err) {
         config->train.micro_batch =
             config_default_micro_batch(config->model.n, config->train.batch);
     config->tokenizer.type = f->init.config.tokenizer.type;
+    config->tokenizer.model = config->finetune.init; /* which holds it */
     log_info("encoder: %s, step %" PRIu64 " of its pretraining; the classification head is new",
              config->finetune.init, f->init.state.step);
     return true;
