@@ -143,6 +143,7 @@ typedef struct Builder {
     const Source *source;
     const char *text;
     size_t size, nodes;
+    size_t flow; /* [ and { that are open */
     Err *err;
 } Builder;
 
@@ -171,6 +172,8 @@ static const struct {
      "a second \": \" in a value, or no colon in the line before", false},
     {"did not find expected key",
      "the line does not fit here: keys of one section start in the same column", false},
+    {"did not find expected <document start>",
+     "the line does not fit here: the first key starts further to the right", false},
     {"did not find expected ',' or ']'", "the list is not closed, or lacks a comma", true},
     {"did not find expected ',' or '}'", "the mapping is not closed, or lacks a comma", true},
     {"found unexpected end of stream", "the quote is not closed", true},
@@ -223,6 +226,48 @@ static Node *new_node(Builder *b, NodeType type, yaml_mark_t mark) {
     return node;
 }
 
+/* The line at index `line`, without its end and the spaces it begins with, whose number is *indent;
+ * *text NULL behind the last. */
+static void find_line(const char **text, size_t *length, size_t *indent, const Builder *b,
+                      size_t line) {
+    const char *p = b->text, *end = b->text + b->size;
+    for (; line > 0 && p < end; line--) {
+        while (p < end && *p != '\n' && *p != '\r') p++;
+        if (p < end) p += *p == '\r' && p + 1 < end && p[1] == '\n' ? 2 : 1;
+    }
+    *text = line == 0 && p < end ? p : NULL;
+    for (*indent = 0; p < end && *p == ' '; p++) ++*indent;
+    if (*text) *text = p;
+    for (*length = 0; p < end && *p != '\n' && *p != '\r'; p++) ++*length;
+}
+
+/* "key: value", "key:" or "- item" */
+static bool looks_like_key(const char *text, size_t length) {
+    if (length >= 2 && text[0] == '-' && text[1] == ' ') return true;
+    for (size_t i = 0; i < length && text[i] != '#'; i++) {
+        if (text[i] == ':' && (i + 1 == length || text[i + 1] == ' ')) return true;
+    }
+    return false;
+}
+
+/* YAML would fold the lines of a value into one, which hides the fault until much later.  Where the
+ * first of them is complete, the fault is the indentation of the next. */
+static bool fail_several_lines(Builder *b, const yaml_event_t *event) {
+    size_t line = event->start_mark.line, length, indent;
+    const char *text;
+    find_line(&text, &length, &indent, b, line);
+    bool is_value = b->flow == 0 && event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+                    event->start_mark.column > indent; /* behind a key or a dash */
+    do find_line(&text, &length, &indent, b, ++line);
+    while (text && length == 0);
+    if (is_value && text && looks_like_key(text, length))
+        return source_fail(b->err, b->source, line + 1, indent + 1,
+                           "the line is indented further than the one before, which is complete: "
+                           "keys of one section start in the same column");
+    return fail_at(b, event->start_mark,
+                   "a value of several lines: is a colon, a comma, a bracket or a quote missing?");
+}
+
 static Node *build_scalar(Builder *b, const yaml_event_t *event) {
     const char *value = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
@@ -233,10 +278,8 @@ static Node *build_scalar(Builder *b, const yaml_event_t *event) {
                     "a value of %zu bytes: at most %d are allowed", length, YAML_MAX_SCALAR);
         return NULL;
     }
-    /* YAML would fold the lines of a value into one, which hides the fault until much later */
     if (event->start_mark.line != event->end_mark.line) {
-        fail_at(b, event->start_mark,
-                "a value of several lines: is a colon, a comma, a bracket or a quote missing?");
+        fail_several_lines(b, event);
         return NULL;
     }
     if (!text_is_printable(value, length)) {
@@ -302,8 +345,13 @@ static bool build_node(Builder *b, Node **out, const yaml_event_t *event, size_t
             b, event, is_map ? event->data.mapping_start.anchor : event->data.sequence_start.anchor,
             is_map ? event->data.mapping_start.tag : event->data.sequence_start.tag))
         return false;
+    bool is_flow = is_map ? event->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE
+                          : event->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
     *out = new_node(b, is_map ? NODE_MAP : NODE_LIST, event->start_mark);
-    return *out && build_items(b, *out, depth + 1);
+    b->flow += is_flow;
+    bool ok = *out && build_items(b, *out, depth + 1);
+    b->flow -= is_flow;
+    return ok;
 }
 
 static bool build_document(Builder *b, Node **out) {
