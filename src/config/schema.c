@@ -112,8 +112,9 @@ const ConfigKey schema_keys[] = {
         "the folder of the file that names them; commands that read text need it. Fine-tuning: the "
         "task's labelled files"),
     PLAIN("data.valid", KEY_GLOBS, data.valid_globs,
-        "held-out text shards, the same way; none: no evaluation while training. Fine-tuning: "
-        "labelled files that choose the best checkpoint, or finetune.holdout"),
+        "held-out text shards, the same way; none, or [] over an inherited list: no evaluation "
+        "while training and no best.ckpt. Fine-tuning: labelled files that choose the best "
+        "checkpoint, or finetune.holdout"),
     PLAIN("data.tokens", KEY_PATH, data.tokens,
         "folder of the prepared token shards, from the working folder; default: tokens/ beside the "
         "default of tokenizer.model"),

@@ -256,8 +256,13 @@ bool tokenizer_ensure(const Config *config, uint64_t kept, Err *err) {
                  path);
         return true;
     }
-    log_info("tokenizer: %s %s, training it", path,
-             state == TOKENIZER_MISSING ? "is missing"
-                                        : "was trained on other text or with other settings");
+    if (is_given)
+        log_warn("tokenizer.model = %s: no such file: a new tokenizer of %zu pieces is trained "
+                 "there, on data.train",
+                 path, config->tokenizer.vocab_size);
+    else
+        log_info("tokenizer: %s %s, training it", path,
+                 state == TOKENIZER_MISSING ? "is missing"
+                                            : "was trained on other text or with other settings");
     return tokenizer_train(config, err);
 }

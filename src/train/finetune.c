@@ -56,7 +56,12 @@ static bool open_run_dir(int *lock, const char *run_dir, ResumeMode resume, Err 
 static bool check_resumed(const Finetune *f, Err *err) {
     char path[TRAINING_PATH_SIZE];
     Config stored;
-    if (!holds_seeds(f->config.run_dir)) return true;
+    if (!holds_seeds(f->config.run_dir)) {
+        log_warn("--resume: %s holds no seed of an earlier start to go on with: starting at step 0 "
+                 "of seed %" PRIu64 " (another folder is named with `run`)",
+                 f->config.run_dir, f->config.train.seed);
+        return true;
+    }
     if (!training_path(path, f->config.run_dir, "config.yaml", err)) return false;
     if (!config_load(&stored, path, NULL, 0, err)) return false;
     bool ok = resume_check_config(&stored, &f->config, err) || err_context(err, "%s", path);

@@ -227,7 +227,9 @@ static bool open_newest(Checkpoint *out, const Trainer *t, ResumeMode resume, Er
     char *path = NULL;
     if (resume != RESUME_AUTO) return true;
     if (!checkpoint_any(t->config.run_dir)) {
-        log_info("no checkpoint in %s yet: starting at step 0", t->config.run_dir);
+        log_warn("--resume: %s holds no checkpoint to continue from: starting at step 0 (another "
+                 "folder is named with `run`)",
+                 t->config.run_dir);
         return true;
     }
     /* files that are all damaged are an error: never a silent start from random weights */

@@ -110,6 +110,44 @@ begin runs_take_turns && {
     expect_status 0
 }
 
+# What a mistyped folder and a mistyped tokenizer would do unnoticed is said as a warning.
+begin nothing_to_resume && {
+    write_config
+    run pretrain run.yaml run=runs/mistyped train.steps=2 --resume
+    expect_status 0
+    expect_err "warning: --resume: runs/mistyped holds no checkpoint to continue from: starting at step 0"
+    expect "not in the log" grep -q 'warning: --resume: runs/mistyped' runs/mistyped/log.txt
+    run pretrain run.yaml run=runs/mistyped train.steps=2 --resume
+    expect_status 0
+    expect "warned where there is a checkpoint" [ "$(grep -c 'warning: --resume' err)" = 0 ]
+}
+
+begin named_tokenizer_is_missing && {
+    write_config
+    run pretrain run.yaml run=runs/a train.steps=1 tokenizer.model=own/spm.model
+    expect_status 0
+    expect_err "warning: tokenizer.model = own/spm.model: no such file: a new tokenizer of 330 pieces is trained there, on data.train"
+    expect_file own/spm.model
+    run pretrain run.yaml run=runs/b train.steps=1 tokenizer.model=own/spm.model
+    expect_status 0
+    expect "trained again" [ "$(grep -c 'no such file' err)" = 0 ]
+}
+
+begin no_validation && {
+    write_config
+    run pretrain run.yaml train.steps=60 'data.valid=[]'
+    expect_status 0
+    expect_err "held-out: none (data.valid is empty): no evaluation, no best.ckpt"
+    expect "best.ckpt is there" [ ! -e runs/run/best.ckpt ]
+    expect "evaluated" [ "$(grep -c valid_loss runs/run/metrics.jsonl)" = 0 ]
+    run pretrain runs/run/config.yaml run=runs/again
+    expect_status 0
+    expect "config.yaml gives another run" cmp runs/run/last.ckpt runs/again/last.ckpt
+    run eval runs/run/last.ckpt
+    expect_status 2
+    expect_err "names none in data.valid"
+}
+
 begin signal_saves && {
     write_config
     interrupt TERM 30 pretrain run.yaml run=runs/part train.steps=1000000
