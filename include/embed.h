@@ -14,7 +14,8 @@
 
 typedef enum Pooling {
     POOLING_CLS, /* the hidden state of `<s>` */
-    POOLING_MEAN /* the mean over all tokens of the sequence but `<s>` and `</s>` */
+    POOLING_MEAN /* the mean over all tokens of the sequence but `<s>` and `</s>`; zeros where there
+                    are none */
 } Pooling;
 
 typedef struct Embedder {
@@ -25,6 +26,7 @@ typedef struct Embedder {
     Batch batch;
     size_t rows; /* embedded so far */
     size_t cut;  /* of them longer than n, and cut */
+    size_t without_tokens, first_without; /* of them with no tokens, and the line of the first */
 } Embedder;
 
 /* The task that a fine-tuned model reads its texts by; for a pretrained one single texts, which are

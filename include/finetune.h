@@ -16,9 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "checkpoint.h"
 #include "config.h"
 #include "err.h"
 #include "task_file.h"
+#include "tokenizer.h"
 #include "trainer.h"
 
 /* On the validation rows; as in class_score.h. */
@@ -57,6 +59,12 @@ typedef struct FinetuneResult {
  * Signals and err->code as in trainer_pretrain. */
 bool finetune_run(FinetuneResult *out, const Config *config, ResumeMode resume, Err *err);
 void finetune_result_free(FinetuneResult *result); /* accepts a zeroed result */
+
+/* The rows that finetune.holdout took out of data.train when the checkpoint, kind "classifier", was
+ * trained, in the order of its evaluations; from the files that its config names.  Fails where they
+ * are gone (ERR_CONFIG) or hold other rows, by the checkpoint's hash of them (ERR_FAILED). */
+bool finetune_read_held_out(TaskFile *out, const Checkpoint *checkpoint, const Tokenizer *tokenizer,
+                            Err *err);
 
 /* The metric of a score that chose the checkpoints, and its name. */
 double finetune_metric(const FinetuneScore *score, ClassMetric metric);

@@ -143,6 +143,61 @@ static void test_strings_and_pairs(void) {
     text_source_close(source);
 }
 
+/* Every line keeps its place; which ones may not be what was meant is noted. */
+static void test_notes(void) {
+    static const char *const texts[] = {"", "one", " \t", "a\tb", "", "c\td"};
+    static const char bytes[] = "\none\n \t\r\na\tb\n\r\nc\td\n";
+    check_lines(bytes, texts, 6, 4);
+    FILE *stream = stream_of(bytes, sizeof bytes - 1);
+    TextSource *source;
+    TaskFile rows;
+    REQUIRE(text_source_open_lines(&source, stream, "stdin", false, NULL));
+    REQUIRE(text_source_next(&rows, source, 2, NULL));
+    TextNotes notes = text_source_notes(source);
+    CHECK(notes.lines == 2 && notes.empty == 1 && notes.first_empty == 1 && notes.tabbed == 0);
+    REQUIRE(text_source_next(&rows, source, 9, NULL));
+    notes = text_source_notes(source);
+    CHECK(notes.lines == 6 && notes.empty == 3 && notes.first_empty == 1);
+    CHECK(notes.tabbed == 2 && notes.first_tabbed == 4);
+    text_source_close(source);
+    fclose(stream);
+}
+
+static void test_notes_of_pairs(void) {
+    static const char bytes[] = "a\tb\n\nc\t \n\td\n  \n";
+    static const char *const texts[5][2] = {{"a", "b"}, {"", ""}, {"c", " "}, {"", "d"}, {"", ""}};
+    FILE *stream = stream_of(bytes, sizeof bytes - 1);
+    TextSource *source;
+    TaskFile rows;
+    Err err = {0};
+    REQUIRE(text_source_open_lines(&source, stream, "stdin", true, NULL));
+    REQUIRE(CHECK_MSG(text_source_next(&rows, source, 9, &err), "%s", err.msg));
+    CHECK_INT(rows.count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        for (size_t t = 0; t < 2; t++) check_text(&rows.rows[i], t, texts[i][t], i + 1);
+    }
+    TextNotes notes = text_source_notes(source);
+    CHECK(notes.lines == 5 && notes.empty == 4 && notes.first_empty == 2 && notes.tabbed == 0);
+    text_source_close(source);
+    fclose(stream);
+}
+
+/* An empty argument is a variable that was not set. */
+static void test_refused_strings(void) {
+    static const char *const strings[] = {"a", " "}, *const pairs[] = {"a\tb", "a\t"};
+    TextSource *source;
+    TaskFile rows;
+    Err err = {0};
+    REQUIRE(text_source_open_strings(&source, strings, 2, false, NULL));
+    CHECK(!text_source_next(&rows, source, 9, &err));
+    CHECK_STR_CONTAINS(err.msg, "argument:2: the text is empty");
+    text_source_close(source);
+    REQUIRE(text_source_open_strings(&source, pairs, 2, true, NULL));
+    CHECK(!text_source_next(&rows, source, 9, &err));
+    CHECK_STR_CONTAINS(err.msg, "argument:2: the second text is empty");
+    text_source_close(source);
+}
+
 /* The second block fails; the first one was given. */
 static void check_refused(const char *bytes, size_t size, bool pairs, const char *message) {
     FILE *stream = stream_of(bytes, size);
@@ -163,8 +218,6 @@ static void check_refused(const char *bytes, size_t size, bool pairs, const char
 #define BYTES(text) text, sizeof text - 1
 
 static void test_refused(void) {
-    check_refused(BYTES("one\ntwo\n\nfour\n"), false, "stdin:3: the text is empty");
-    check_refused(BYTES("one\n \t\r\n"), false, "stdin:2: the text is empty");
     check_refused(BYTES("one\nt\0o\n"), false, "stdin:2: byte 2 of the text is NUL");
     check_refused(BYTES("one\ntwo\nt\xC3\n"), false, "stdin:3: byte 2 of the text (0xC3)");
     check_refused(BYTES("one\n\xED\xA0\x80\n"), false, "stdin:2: byte 1 of the text (0xED)");
@@ -174,8 +227,6 @@ static void test_refused(void) {
 static void test_refused_pairs(void) {
     check_refused(BYTES("a\tb\na b\n"), true, "stdin:2: 0 tabs");
     check_refused(BYTES("a\tb\na\tb\tc\n"), true, "stdin:2: 2 tabs");
-    check_refused(BYTES("a\tb\n\tb\n"), true, "stdin:2: the first text is empty");
-    check_refused(BYTES("a\tb\nc\td\na\t \n"), true, "stdin:3: the second text is empty");
     check_refused(BYTES("a\tb\nc\t\xFF\n"), true, "stdin:2: byte 1 of the second text (0xFF)");
 }
 
@@ -214,7 +265,10 @@ const Test tests_text_source[] = {
     {"long_lines", test_long_lines, TEST_FLOAT},
     {"bounded_memory", test_bounded_memory, TEST_FLOAT},
     {"strings_and_pairs", test_strings_and_pairs, TEST_FLOAT},
+    {"notes", test_notes, TEST_FLOAT},
+    {"notes_of_pairs", test_notes_of_pairs, TEST_FLOAT},
     {"refused", test_refused, TEST_FLOAT},
+    {"refused_strings", test_refused_strings, TEST_FLOAT},
     {"refused_pairs", test_refused_pairs, TEST_FLOAT},
     {"file", test_file, TEST_FLOAT},
     {0},

@@ -116,6 +116,16 @@ bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *e
     return true;
 }
 
+bool args_paths(PathList *out, const Args *args, Err *err) {
+    *out = (PathList){.items = calloc(args->count, sizeof *out->items)};
+    for (size_t i = 1; out->items && i < args->count; i++) {
+        out->items[out->count] = strdup(args->items[i]);
+        if (out->items[out->count]) out->count++;
+    }
+    return out->count + 1 == args->count ||
+           err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
+}
+
 void args_free(Args *args) {
     free(args->items);
     *args = (Args){0};

@@ -51,6 +51,18 @@ typedef struct Option {
             "threads to use (default: all this process may use)"                                   \
     }
 
+/* Those of `predict` and `embed`. */
+#define OPTION_TEXT_FILE                                                                           \
+    {                                                                                              \
+        "--file", OPTION_TEXT, offsetof(Options, file), 0, 0, "F",                                 \
+            "texts from a file of the task's layout, labels not needed"                            \
+    }
+#define OPTION_TEXT_BATCH                                                                          \
+    {                                                                                              \
+        "--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B",                            \
+            "at most so many texts at a time (default: as in training)"                            \
+    }
+
 typedef struct Args {
     Options options;
     const char **items; /* arguments that are not options, in order; borrowed from argv */
@@ -75,6 +87,9 @@ extern const Command command_bench, command_embed, command_eval, command_fill_ma
 bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *err);
 void args_free(Args *args);
 
+/* The arguments behind the first, as paths; config_paths_free in any case. */
+bool args_paths(PathList *out, const Args *args, Err *err);
+
 /* "usage: linformer plan CONFIG ..."; stream is a FILE *. */
 void command_write_usage(void *stream, const Command *command);
 void command_write_help(void *stream, const Command *command);
@@ -91,14 +106,17 @@ bool load_task_config(Config *out, const Args *args, size_t index, Err *err);
 bool take_vocab(Config *config, Err *err);
 
 /* The texts of `predict` and `embed`: arguments behind the checkpoint, else --file, else the lines
- * of stdin.  block: rows to take at a time; 1 where every line is to be answered before the next is
+ * of stdin.  An argument that names a file is an error: its user meant --file.  block: rows to take at a time; 1 where every line is to be answered before the next is
  * read, which is on a terminal and with --batch 1. */
 bool open_texts(TextSource **out, size_t *block, const Args *args, const FinetuneConfig *task,
                 const LabelSet *labels, Err *err);
 
 /* The text files behind the checkpoint, args->items[0], or the held-out ones that its config names.
- * config_paths_free in any case. */
+ * A table is an error.  config_paths_free in any case. */
 bool text_files(PathList *out, const Args *args, const Config *config, Err *err);
+
+/* Warns of lines of stdin that may not be what was meant. */
+void log_text_notes(const TextSource *source);
 
 /* Logs how many texts were too long, if any were. */
 void log_cut(size_t cut, size_t rows, size_t n, const FinetuneConfig *task);

@@ -62,6 +62,7 @@ static bool embed_to_file(Embedder *embedder, const Args *args, Err *err) {
     ok = ok && npy_open(&writer, args->options.out, checkpoint->config.model.width, err) &&
          embed_blocks(&writer, embedder, source, block, err) && npy_commit(&writer, err);
     npy_abort(&writer);
+    if (ok) log_text_notes(source);
     text_source_close(source);
     return ok;
 }
@@ -78,6 +79,10 @@ static bool run(const Args *args, Err *err) {
               embedder_create(&embedder, &model, pooling, o->batch, err) &&
               embed_to_file(&embedder, args, err) && print_result(&embedder, o, err);
     if (ok) log_cut(embedder.cut, embedder.rows, model.checkpoint.config.model.n, &embedder.task);
+    if (ok && embedder.without_tokens && pooling == POOLING_MEAN)
+        log_warn("%s of %s texts have no tokens (the first: line %s): zeros stand for their means",
+                 show_count(embedder.without_tokens), show_count(embedder.rows),
+                 show_count(embedder.first_without));
     embedder_destroy(&embedder);
     loaded_model_close(&model);
     return ok;
@@ -88,10 +93,8 @@ static const Option options[] = {
      "where the vectors go: float32, a row for each text"},
     {"--pooling", OPTION_TEXT, offsetof(Options, pooling), 0, 0, "P",
      "cls, the vector of <s> (default), or mean, that of the text's tokens"},
-    {"--file", OPTION_TEXT, offsetof(Options, file), 0, 0, "F",
-     "texts from a file of the task's layout, labels not needed"},
-    {"--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B",
-     "at most so many texts at a time (default: as in training)"},
+    OPTION_TEXT_FILE,
+    OPTION_TEXT_BATCH,
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_QUIET,
@@ -106,17 +109,19 @@ const Command command_embed = {
     .notes =
         "  linformer embed runs/tiny/best.ckpt 'The dog barks.' 'It rains.' --out two.npy\n"
         "  linformer embed runs/tiny/best.ckpt --pooling mean --out all.npy <lines.txt\n\n"
-        "Without TEXT and --file every line of stdin is one. --file reads what the training data "
-        "of "
-        "the checkpoint's\n"
-        "task looks like; with a pretrained checkpoint, TSV with a header and a column `text`, or "
-        "JSON lines in .jsonl\n"
-        "with a member `text`; either .gz or .zst. Row i of the result belongs to text i. The "
-        "vectors are hidden states\n"
-        "of the last layer: that of <s>, or (mean) the mean over all tokens but <s> and </s>. "
-        "Texts longer than n tokens\n"
-        "are cut as in training, by a pretrained checkpoint at their end. The file appears when "
-        "it is complete.",
+        "Without TEXT and --file every line of stdin is one: a blank line is an empty text and "
+        "has its row (zeros for the\n"
+        "mean), a tab is part of a text; a warning counts both. A TEXT that is the name of a "
+        "file is refused. --file\n"
+        "reads what the training data of the checkpoint's task looks like; with a pretrained "
+        "checkpoint, TSV with a\n"
+        "header and a column `text`, or JSON lines in .jsonl with a member `text`; either .gz "
+        "or .zst.\n\n"
+        "Row i of the result belongs to text i. The vectors are hidden states of the last "
+        "layer: that of <s>, or (mean)\n"
+        "the mean over all tokens but <s> and </s>. Texts longer than n tokens are cut as in "
+        "training, by a pretrained\n"
+        "checkpoint at their end. The file appears when it is complete.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

@@ -72,22 +72,24 @@ const Command command_eval = {
     .arguments = "CHECKPOINT [FILE ...]",
     .summary = "loss of a checkpoint on text, or the scores of a fine-tuned one on its task",
     .notes =
-        "Pretrained checkpoints: masked-language-model loss in nats and perplexity. FILEs are text "
-        "shards, .txt, .gz, .zst\n"
-        "or JSON lines; without any, the held-out text that the checkpoint's config names, as "
-        "training evaluated it. They\n"
-        "are encoded with the tokenizer inside the checkpoint, below $TMPDIR. 15% of the tokens "
-        "are masked, the same ones\n"
-        "every time: checkpoints of one tokenizer answer the same questions.\n\n"
-        "Fine-tuned checkpoints: accuracy, F1 (of the second class; of more than two classes their "
-        "mean), MCC, loss and\n"
+        "Pretrained checkpoints: masked-language-model loss in nats and perplexity. FILEs are "
+        "text shards, .txt, .gz,\n"
+        ".zst or JSON lines, and no tables; without any, the held-out text that the "
+        "checkpoint's config names, as\n"
+        "training evaluated it. They are encoded with the tokenizer inside the checkpoint, "
+        "below $TMPDIR. 15% of the\n"
+        "tokens are masked, the same ones every time: checkpoints of one tokenizer answer the "
+        "same questions.\n\n"
+        "Fine-tuned checkpoints: accuracy, F1 (of the second class; of more than two classes "
+        "their mean), MCC, loss and\n"
         "confusion matrix, beside what the most frequent class alone would reach. FILEs are "
-        "labelled "
-        "files of the task,\n"
-        "as its training data; without any, the config's data.valid. --json: {\"loss\", "
-        "\"accuracy\", \"f1\", \"macro_f1\",\n"
-        "\"mcc\", \"majority\", \"collapsed\", \"rows\", \"cut\", \"labels\", "
-        "\"confusion\" (rows: true class), \"checkpoint\", \"step\"}.",
+        "labelled files of the task,\n"
+        "as its training data; without any, the rows that the training evaluated on, data.valid "
+        "or those held out by\n"
+        "finetune.holdout, if their files are still there. --json: {\"loss\", \"accuracy\", "
+        "\"f1\", \"macro_f1\", \"mcc\",\n"
+        "\"majority\", \"collapsed\", \"rows\", \"cut\", \"labels\", \"confusion\" (rows: true "
+        "class), \"checkpoint\", \"step\"}.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

@@ -167,7 +167,10 @@ static bool run(const Args *args, Err *err) {
               output_create(&output, format, o->file, &checkpoint->labels, err) &&
               open_texts(&source, &block, args, task, &checkpoint->labels, err) &&
               predict_blocks(&output, &predictor, source, block, err);
-    if (ok) log_cut(predictor.cut, predictor.rows, checkpoint->config.model.n, task);
+    if (ok) {
+        log_text_notes(source);
+        log_cut(predictor.cut, predictor.rows, checkpoint->config.model.n, task);
+    }
     text_source_close(source);
     output_free(&output);
     predictor_destroy(&predictor);
@@ -176,12 +179,10 @@ static bool run(const Args *args, Err *err) {
 }
 
 static const Option options[] = {
-    {"--file", OPTION_TEXT, offsetof(Options, file), 0, 0, "F",
-     "texts from a file of the task's layout, labels not needed"},
+    OPTION_TEXT_FILE,
     {"--format", OPTION_TEXT, offsetof(Options, format), 0, 0, "F",
      "tsv, a table with a header (default), or json, an object a line"},
-    {"--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B",
-     "at most so many texts at a time (default: as in training)"},
+    OPTION_TEXT_BATCH,
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_QUIET,
@@ -197,19 +198,22 @@ const Command command_predict = {
         "  linformer predict runs/sst2/best.ckpt 'A film to remember.'\n"
         "  linformer predict runs/sst2/best.ckpt --file test.tsv >labels.tsv\n"
         "  linformer predict runs/qqp/best.ckpt <pairs.txt\n\n"
-        "Without TEXT and --file every line of stdin is one. For tasks of two texts a line, or a "
-        "TEXT, is both with\n"
-        "a tab between them. --file reads what the task's training data looks like: TSV with a "
-        "header, JSON lines in\n"
-        ".jsonl, either .gz or .zst; the label column may be missing or empty.\n\n"
-        "One row for each text, in the order of the texts: label, its probability, p(x) for every "
-        "class x; with --file\n"
+        "Without TEXT and --file every line of stdin is one: a blank line is an empty text and "
+        "has its row, and in tasks\n"
+        "of one text a tab is part of it; a warning counts both. For tasks of two texts a line, "
+        "or a TEXT, is both with a\n"
+        "tab between them. A TEXT that is the name of a file is refused. --file reads what the "
+        "task's training data looks\n"
+        "like: TSV with a header, JSON lines in .jsonl, either .gz or .zst; the label column "
+        "may be missing or empty.\n\n"
+        "One row for each text, in the order of the texts: label, its probability, p(x) for "
+        "every class x; with --file\n"
         "first the line of the file. --format json writes {\"label\", \"probability\", "
         "\"probabilities\": {...}} a line, with\n"
         "--file also \"line\"; --json one object {\"results\": [...], \"rows\", \"cut\"}. Rows "
         "come in blocks of 4096; on a\n"
-        "terminal and with --batch 1 each line is answered at once. Texts longer than n tokens are "
-        "cut as in training.",
+        "terminal and with --batch 1 each line is answered at once. Texts longer than n tokens "
+        "are cut as in training.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

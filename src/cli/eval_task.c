@@ -3,28 +3,41 @@
 #include <string.h>
 
 #include "cli.h"
+#include "finetune.h"
 #include "log.h"
 #include "predict.h"
 
 enum { SHOWN_CLASSES = 12, SHOWN_NAME = 24, CELL = 10 };
 
-/* The files given, or those that the checkpoint's config names. */
-static bool choose_files(PathList *out, const Args *args, const Config *config, Err *err) {
-    *out = (PathList){0};
-    if (args->count == 1) {
-        if (config->data.valid_globs.count == 0)
-            return err_set(err, ERR_CONFIG,
-                           "no file given, and the checkpoint's config names none in data.valid");
-        return config_expand_task_globs(out, &config->data.valid_globs, "data.valid",
-                                        config->finetune.task, err);
+/* The rows that the training evaluated on. */
+static bool read_own_rows(TaskFile *out, const LoadedModel *model, Err *err) {
+    const Checkpoint *checkpoint = &model->checkpoint;
+    const Config *config = &checkpoint->config;
+    PathList files = {0};
+    bool ok;
+    if (config->finetune.holdout > 0) {
+        ok = finetune_read_held_out(out, checkpoint, model->tokenizer, err);
+        if (ok) log_info("%zu rows, held out of data.train by finetune.holdout", out->count);
+    } else {
+        ok = config_expand_task_globs(&files, &config->data.valid_globs, "data.valid",
+                                      config->finetune.task, err) &&
+             task_file_read(out, &config->finetune, &checkpoint->labels, &files, TASK_LABELS_NEEDED,
+                            err);
     }
-    out->items = calloc(args->count, sizeof *out->items);
-    for (size_t i = 1; out->items && i < args->count; i++) {
-        out->items[out->count] = strdup(args->items[i]);
-        if (out->items[out->count]) out->count++;
-    }
-    return out->count == args->count - 1 ||
-           err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
+    config_paths_free(&files);
+    return ok || err_context(err, "no file is given, and those of the checkpoint's config");
+}
+
+/* Of the files given, or else of the checkpoint's own. */
+static bool read_rows(TaskFile *out, const Args *args, const LoadedModel *model, Err *err) {
+    const Checkpoint *checkpoint = &model->checkpoint;
+    PathList files = {0};
+    if (args->count == 1) return read_own_rows(out, model, err);
+    bool ok = args_paths(&files, args, err) &&
+              task_file_read(out, &checkpoint->config.finetune, &checkpoint->labels, &files,
+                             TASK_LABELS_NEEDED, err);
+    config_paths_free(&files);
+    return ok;
 }
 
 /* Cut between characters, control characters as `?`. */
@@ -124,7 +137,6 @@ static bool print_score(const ClassScore *s, const Predictor *predictor, const c
 bool eval_task(const Args *args, const LoadedModel *model, Err *err) {
     const Checkpoint *checkpoint = &model->checkpoint;
     const FinetuneConfig *task = &checkpoint->config.finetune;
-    PathList files = {0};
     TaskFile rows = {0};
     Predictor predictor = {0};
     ClassScore score = {0};
@@ -132,8 +144,7 @@ bool eval_task(const Args *args, const LoadedModel *model, Err *err) {
         return err_set(err, ERR_CONFIG,
                        "--sequences is for pretrained checkpoints; a classifier is scored on all "
                        "rows");
-    bool ok = choose_files(&files, args, &checkpoint->config, err) &&
-              task_file_read(&rows, task, &checkpoint->labels, &files, TASK_LABELS_NEEDED, err) &&
+    bool ok = read_rows(&rows, args, model, err) &&
               predictor_create(&predictor, model, args->options.batch, err) &&
               predictor_score(&score, &predictor, &rows, err);
     if (ok) {
@@ -149,6 +160,5 @@ bool eval_task(const Args *args, const LoadedModel *model, Err *err) {
     class_score_free(&score);
     predictor_destroy(&predictor);
     task_file_free(&rows);
-    config_paths_free(&files);
     return ok;
 }

@@ -1,7 +1,25 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+
+/* A table would be read with its header, labels and tabs. */
+static bool check_no_table(const PathList *paths, Err *err) {
+    static const char *const endings[] = {".tsv", ".tsv.gz", ".tsv.zst",
+                                          ".csv", ".csv.gz", ".csv.zst"};
+    for (size_t i = 0; i < paths->count; i++) {
+        const char *path = paths->items[i];
+        for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {
+            size_t size = strlen(path), end = strlen(endings[e]);
+            if (size < end || strcmp(path + size - end, endings[e]) != 0) continue;
+            return err_set(err, ERR_CONFIG,
+                           "%s: a table is no plain text, its header and labels would be read too: "
+                           "give the texts alone (cut -f takes a column); the scores of a task "
+                           "need a fine-tuned checkpoint",
+                           path);
+        }
+    }
+    return true;
+}
 
 bool text_files(PathList *out, const Args *args, const Config *config, Err *err) {
     *out = (PathList){0};
@@ -17,12 +35,5 @@ bool text_files(PathList *out, const Args *args, const Config *config, Err *err)
         return config_expand_globs(out, &config->data.valid_globs, "data.valid", err) ||
                err_context(err, "%s: the text it was evaluated on", args->items[0]);
     }
-    out->items = calloc(args->count, sizeof *out->items);
-    if (!out->items) return err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
-    for (size_t i = 1; i < args->count; i++) {
-        char *path = strdup(args->items[i]);
-        if (!path) return err_set(err, ERR_FAILED, "out of memory for %zu paths", args->count);
-        out->items[out->count++] = path;
-    }
-    return true;
+    return args_paths(out, args, err) && check_no_table(out, err);
 }

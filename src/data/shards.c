@@ -8,6 +8,7 @@
 #include <zstd.h>
 
 #include "io.h"
+#include "token_layout.h"
 
 enum { STORED_CHUNK = 1 << 17, ZSTD_WINDOW_LOG = 27 };
 
@@ -180,6 +181,8 @@ static const Signature signatures[] = {
      "7zXZ",
      5, "xz data", "unpack it first"},
     {"PK\x03\x04", 4, "a zip archive", "unpack it first"},
+    {"LFCKPT\r\n", 8, "a checkpoint", "name the text"},
+    {TOKEN_MAGIC, 8, "a token shard of `prepare`", "name the text it was made from"},
     {"PAR1", 4, "a Parquet file", "convert it to JSON lines first"},
     {"\xFF\xFE", 2, "UTF-16 text", "convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"},
     {"\xFE\xFF", 2, "UTF-16 text", "convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"},

@@ -21,7 +21,8 @@ struct TextSource {
     size_t string_count;
 
     FILE *stream;
-    char *text; /* of the block's lines, one behind the other */
+    TextNotes notes; /* of its lines */
+    char *text;      /* of the block's lines, one behind the other */
     size_t text_size, text_capacity;
     size_t *ends; /* of the lines in it */
     size_t end_capacity;
@@ -104,10 +105,23 @@ static bool check_text(const TextSource *s, const char *what, const char *text, 
                            "with iconv",
                            s->name, s->number, i + 1, what, (unsigned)(unsigned char)text[i]);
     }
-    if (is_blank(text, size))
-        return err_set(err, ERR_FAILED, "%s:%zu: %s is empty; every row needs one", s->name,
+    if (!s->stream && is_blank(text, size))
+        return err_set(err, ERR_FAILED, "%s:%zu: %s is empty; wanted text in it", s->name,
                        s->number, what);
     return true;
+}
+
+static void note(size_t *count, size_t *first, size_t number) {
+    if ((*count)++ == 0) *first = number;
+}
+
+static void note_row(TextSource *s, const TaskRow *row) {
+    TextNotes *notes = &s->notes;
+    notes->lines++;
+    if (is_blank(row->text[0], row->size[0]) || (s->pairs && is_blank(row->text[1], row->size[1])))
+        note(&notes->empty, &notes->first_empty, s->number);
+    else if (!s->pairs && memchr(row->text[0], '\t', row->size[0]))
+        note(&notes->tabbed, &notes->first_tabbed, s->number);
 }
 
 /* Room for more than *capacity elements; NULL where there is no memory. */
@@ -118,6 +132,26 @@ static void *grow(void *data, size_t *capacity, size_t element) {
     return grown;
 }
 
+/* A blank line of a stream is two empty texts. */
+static bool split_pair(TaskRow *row, const TextSource *s, Err *err) {
+    const char *text = row->text[0];
+    size_t size = row->size[0], tabs = 0;
+    for (size_t i = 0; i < size; i++) tabs += text[i] == '\t';
+    if (s->stream && is_blank(text, size)) {
+        row->text[0] = row->text[1] = "";
+        row->size[0] = row->size[1] = 0;
+        return true;
+    }
+    if (tabs != 1)
+        return err_set(err, ERR_FAILED,
+                       "%s:%zu: %zu tabs; this task wants two texts with one tab between them",
+                       s->name, s->number, tabs);
+    row->text[1] = (const char *)memchr(text, '\t', size) + 1;
+    row->size[0] = (size_t)(row->text[1] - text) - 1;
+    row->size[1] = size - row->size[0] - 1;
+    return true;
+}
+
 static bool add_row(TextSource *s, const char *text, size_t size, Err *err) {
     TaskFile *file = &s->file;
     TaskRow row = {.text = {text},
@@ -125,18 +159,7 @@ static bool add_row(TextSource *s, const char *text, size_t size, Err *err) {
                    .label = TASK_NO_LABEL,
                    .place = s->name,
                    .line = s->number};
-    if (s->pairs) {
-        const char *tab = memchr(text, '\t', size);
-        size_t tabs = 0;
-        for (size_t i = 0; i < size; i++) tabs += text[i] == '\t';
-        if (tabs != 1)
-            return err_set(err, ERR_FAILED,
-                           "%s:%zu: %zu tabs; this task wants two texts with one tab between them",
-                           s->name, s->number, tabs);
-        row.size[0] = (size_t)(tab - text);
-        row.text[1] = tab + 1;
-        row.size[1] = size - row.size[0] - 1;
-    }
+    if (s->pairs && !split_pair(&row, s, err)) return false;
     if (!check_text(s, s->pairs ? "the first text" : "the text", row.text[0], row.size[0], err) ||
         (s->pairs && !check_text(s, "the second text", row.text[1], row.size[1], err)))
         return false;
@@ -146,6 +169,7 @@ static bool add_row(TextSource *s, const char *text, size_t size, Err *err) {
         file->rows = grown;
     }
     file->rows[file->count++] = row;
+    if (s->stream) note_row(s, &row);
     return true;
 }
 
@@ -240,4 +264,8 @@ bool text_source_next(TaskFile *rows, TextSource *source, size_t most, Err *err)
     rows->rows = s->file.rows;
     rows->count = ok ? s->file.count : 0;
     return ok;
+}
+
+TextNotes text_source_notes(const TextSource *source) {
+    return source->notes;
 }

@@ -35,8 +35,8 @@ static bool is_special(uint32_t id) {
     return id == TOKEN_BOS || id == TOKEN_EOS;
 }
 
-/* out (C): mean of the hidden states of a sequence's own tokens; false if it has none. */
-static bool mean_of_tokens(float *out, const real *hidden, const uint32_t *ids, size_t T,
+/* out (C): mean of the hidden states of a sequence's own tokens; zeros if it has none. */
+static void mean_of_tokens(float *out, const real *hidden, const uint32_t *ids, size_t T,
                            size_t C) {
     size_t count = 0;
     for (size_t t = 0; t < T; t++) count += !is_special(ids[t]);
@@ -46,7 +46,6 @@ static bool mean_of_tokens(float *out, const real *hidden, const uint32_t *ids, 
             if (!is_special(ids[t])) sum += (double)hidden[t * C + c];
         out[c] = count ? (float)(sum / (double)count) : 0;
     }
-    return count > 0;
 }
 
 /* The vector of sequence b of the batch. */
@@ -55,10 +54,8 @@ static bool pool(float *out, const Embedder *e, size_t b, const TaskRow *row, Er
     const real *hidden = e->acts.hidden + start * C;
     if (e->pooling == POOLING_CLS) {
         for (size_t c = 0; c < C; c++) out[c] = (float)hidden[c];
-    } else if (!mean_of_tokens(out, hidden, e->batch.ids + start, e->batch.start[b + 1] - start,
-                               C)) {
-        return err_set(err, ERR_FAILED, "%s:%zu: the text gives no tokens, so they have no mean",
-                       row->place, row->line);
+    } else {
+        mean_of_tokens(out, hidden, e->batch.ids + start, e->batch.start[b + 1] - start, C);
     }
     for (size_t c = 0; c < C; c++)
         if (!isfinite(out[c]))
@@ -87,6 +84,15 @@ static bool run(float *vectors, Embedder *e, const TaskFile *rows, const TaskDat
     return true;
 }
 
+static void count_without_tokens(Embedder *e, const TaskData *data, const TaskFile *rows) {
+    for (size_t i = 0; i < data->count; i++) {
+        size_t t = data->start[i];
+        while (t < data->start[i + 1] && is_special(data->ids[t])) t++;
+        if (t == data->start[i + 1] && e->without_tokens++ == 0)
+            e->first_without = rows->rows[i].line;
+    }
+}
+
 bool embedder_run(float *vectors, Embedder *embedder, const TaskFile *rows, Err *err) {
     const LoadedModel *model = embedder->model;
     TaskData data = {0};
@@ -96,6 +102,7 @@ bool embedder_run(float *vectors, Embedder *embedder, const TaskFile *rows, Err 
          task_data_encode(&data, rows, &embedder->task, model->tokenizer,
                           model->checkpoint.config.model.n, err) &&
          run(vectors, embedder, rows, &data, order, err);
+    if (ok) count_without_tokens(embedder, &data, rows);
     embedder->rows += data.count;
     embedder->cut += data.cut;
     task_data_free(&data);

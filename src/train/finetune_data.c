@@ -44,44 +44,79 @@ static bool hold_out(TaskFile *held, TaskFile *file, double share, Err *err) {
 
 /* ---- reading */
 
-static bool encode(TaskData *out, const TaskFile *file, const Finetune *f, const char *key,
-                   Err *err) {
-    if (task_data_encode(out, file, &f->config.finetune, f->tokenizer, f->config.model.n, err))
-        return true;
-    return err_context(err, "%s", key);
+/* Rows to train on and rows to evaluate on. */
+typedef struct Rows {
+    TaskFile file[2]; /* those held out have their texts in file[0] */
+    TaskData data[2];
+} Rows;
+
+static void rows_free(Rows *rows) {
+    for (size_t p = 2; p-- > 0;) {
+        task_file_free(&rows->file[p]);
+        task_data_free(&rows->data[p]);
+    }
 }
 
-static bool read_rows(Finetune *f, Err *err) {
-    const Config *config = &f->config;
+/* known: classes, or NULL for those of the training rows. */
+static bool read_rows(Rows *out, const Config *config, const LabelSet *known,
+                      const Tokenizer *tokenizer, Err *err) {
     const FinetuneConfig *task = &config->finetune;
-    TaskFile train = {0}, valid = {0}, held = {0};
-    bool ok = task_file_read(&train, task, NULL, &config->data.train, TASK_LABELS_NEEDED, err) &&
-              label_set_copy(&f->labels, &train.labels, err);
+    const char *const names[] = {"data.train", task->holdout > 0 ? "holdout" : "data.valid"};
+    TaskFile *train = &out->file[0], *valid = &out->file[1];
+    bool ok = task_file_read(train, task, known, &config->data.train, TASK_LABELS_NEEDED, err);
     if (ok && task->holdout > 0)
-        ok = hold_out(&held, &train, task->holdout, err);
+        ok = hold_out(valid, train, task->holdout, err);
     else if (ok)
-        ok = task_file_read(&valid, task, &f->labels, &config->data.valid, TASK_LABELS_NEEDED, err);
-    ok =
-        ok && encode(&f->train, &train, f, "data.train", err) &&
-        encode(&f->valid, held.rows ? &held : &valid, f, held.rows ? "holdout" : "data.valid", err);
-    free(held.rows);
-    task_file_free(&train);
-    task_file_free(&valid);
+        ok = task_file_read(valid, task, &train->labels, &config->data.valid, TASK_LABELS_NEEDED,
+                            err);
+    for (size_t p = 0; ok && p < 2; p++)
+        ok =
+            task_data_encode(&out->data[p], &out->file[p], task, tokenizer, config->model.n, err) ||
+            err_context(err, "%s", names[p]);
     return ok;
 }
 
-static bool hash_rows(Finetune *f, Err *err) {
-    const TaskData *parts[] = {&f->train, &f->valid};
+static bool hash_rows(uint64_t *out, const TaskData parts[2], Err *err) {
     IoHash *hash = io_hash_begin();
     if (!hash) return err_set(err, ERR_FAILED, "no memory for a checksum");
     for (size_t p = 0; p < 2; p++) {
-        const TaskData *data = parts[p];
+        const TaskData *data = &parts[p];
         io_hash_add(hash, data->start, (data->count + 1) * sizeof *data->start);
         io_hash_add(hash, data->ids, data->start[data->count] * sizeof *data->ids);
         io_hash_add(hash, data->labels, data->count * sizeof *data->labels);
     }
-    f->data_hash = io_hash_end(hash);
+    *out = io_hash_end(hash);
     return true;
+}
+
+bool finetune_read_held_out(TaskFile *out, const Checkpoint *checkpoint, const Tokenizer *tokenizer,
+                            Err *err) {
+    Config config = checkpoint->config; /* shares its strings; only the list of files is its own */
+    const FinetuneConfig *task = &config.finetune;
+    Rows rows = {0};
+    uint64_t hash = 0;
+    *out = (TaskFile){0};
+    config.data.train = (PathList){0};
+    bool ok = config_expand_task_globs(&config.data.train, &config.data.train_globs, "data.train",
+                                       task->task, err) &&
+              read_rows(&rows, &config, &checkpoint->labels, tokenizer, err) &&
+              hash_rows(&hash, rows.data, err);
+    if (ok && hash != checkpoint->state.data_hash)
+        ok = err_set(err, ERR_FAILED,
+                     "%s: are not the rows that the checkpoint was trained on (hash %016" PRIx64
+                     ", that was %016" PRIx64 "), so those held out cannot be told",
+                     config.data.train_globs.items[0].pattern, hash, checkpoint->state.data_hash);
+    if (ok) { /* the texts go with them */
+        *out = rows.file[1];
+        out->storage = rows.file[0].storage;
+        rows.file[0].storage = NULL;
+        rows.file[1] = (TaskFile){0};
+    } else {
+        err_context(err, "the rows that finetune.holdout took out of data.train");
+    }
+    rows_free(&rows);
+    config_paths_free(&config.data.train);
+    return ok;
 }
 
 /* ---- what they are */
@@ -142,7 +177,17 @@ static bool describe(size_t *largest, const Finetune *f, const TaskData *data, c
 
 bool finetune_read_data(Finetune *f, Err *err) {
     size_t largest = 0;
-    if (!read_rows(f, err) || !hash_rows(f, err)) return false;
+    Rows rows = {0};
+    bool ok = read_rows(&rows, &f->config, NULL, f->tokenizer, err) &&
+              hash_rows(&f->data_hash, rows.data, err) &&
+              label_set_copy(&f->labels, &rows.file[0].labels, err);
+    if (ok) {
+        f->train = rows.data[0];
+        f->valid = rows.data[1];
+        memset(rows.data, 0, sizeof rows.data);
+    }
+    rows_free(&rows);
+    if (!ok) return false;
     if (!describe(&largest, f, &f->train, "data.train", true, err)) return false;
     const char *name = f->config.finetune.holdout > 0 ? "held out of data.train" : "data.valid";
     if (!describe(&largest, f, &f->valid, name, false, err)) return false;

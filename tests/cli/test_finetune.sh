@@ -95,6 +95,62 @@ begin resume && {
     expect_err "train.epochs was 1 when the run was started"
 }
 
+begin nothing_to_resume && {
+    write_task
+    run finetune sst2.yaml train.epochs=1 finetune.seeds=1 run=runs/mistyped --resume
+    expect_status 0
+    expect_err "warning: --resume: runs/mistyped holds no seed of an earlier start"
+    run finetune sst2.yaml train.epochs=1 finetune.seeds=1 run=runs/mistyped --resume
+    expect_status 0
+    expect "warned where there is a seed" [ "$(grep -c 'warning: --resume' err)" = 0 ]
+}
+
+begin config_gives_the_same_run && {
+    write_task
+    run finetune sst2.yaml train.epochs=1 finetune.seeds=1
+    expect_status 0
+    expect "names the tokenizer: $(grep 'model: .' runs/sst2/config.yaml)" \
+        grep -q '^  model: runs/text/last.ckpt$' runs/sst2/config.yaml
+    run finetune runs/sst2/config.yaml run=runs/again
+    expect_status 0
+    expect "warned of its own config" [ "$(grep -c 'warning: .* has no effect' err)" = 0 ]
+    expect "another best.ckpt" cmp runs/sst2/seed-1/best.ckpt runs/again/seed-1/best.ckpt
+}
+
+# Without a file the rows are those that the training held out, if their files still hold them.
+begin eval_on_held_out_rows && {
+    write_task
+    run finetune sst2.yaml 'data.valid=[]' finetune.holdout=0.2 finetune.seeds=1 train.epochs=2
+    expect_status 0
+    expect_out "120 validation rows, 480 training rows"
+    run eval runs/sst2/seed-1/best.ckpt --json
+    expect_status 0
+    expect_err "120 rows, held out of data.train by finetune.holdout"
+    cp out eval.json
+    tr -d '\n\t ' <runs/sst2/seed-1/result.json >result.json
+    for name in accuracy f1 mcc; do
+        expect "$name differs" near "$(number $name eval.json)" "$(number $name result.json)"
+    done
+    expect "loss differs" [ "$(number loss eval.json)" = "$(number valid_loss result.json)" ]
+    mkdir elsewhere && cd elsewhere || exit
+    run eval ../runs/sst2/seed-1/best.ckpt --json --quiet
+    cd .. && cp elsewhere/out elsewhere/err .
+    expect_status 0
+    expect "another folder, other scores" [ "$(number loss out)" = "$(number loss eval.json)" ]
+    sed '2s/$/ more/; 2s/\(\t.\) more/ more\1/' train.tsv >changed.tsv
+    cp train.tsv kept.tsv && cp changed.tsv train.tsv
+    run eval runs/sst2/seed-1/best.ckpt
+    expect_status 1
+    expect_err "train.tsv: are not the rows that the checkpoint was trained on"
+    rm train.tsv
+    run eval runs/sst2/seed-1/best.ckpt
+    expect_status 2
+    expect_err "no file is given"
+    expect_err "no file matches"
+    run eval runs/sst2/seed-1/best.ckpt kept.tsv
+    expect_status 0
+}
+
 begin interrupted && {
     write_task
     "$linformer" finetune sst2.yaml train.epochs=1000 >out 2>err </dev/null &
@@ -134,7 +190,11 @@ begin bad_input && {
     expect_err "runs/none.ckpt: no such file"
     run finetune sst2.yaml model.n=32
     expect_status 2
-    expect_err "model.n = 32, but finetune.init = runs/text/last.ckpt was pretrained with 16"
+    expect_err "override 'model.n=32': model.n = 32, but finetune.init = runs/text/last.ckpt was pretrained with 16"
+    printf 'extends: sst2.yaml\nmodel:\n  k: 8\n' >other.yaml
+    run finetune other.yaml model.dropout=0.2
+    expect_status 2
+    expect_err "linformer: other.yaml:3:3: model.k = 8, but finetune.init = runs/text/last.ckpt was pretrained with 4"
     run finetune sst2.yaml data.train=missing.tsv
     expect_status 2
     expect_err "no file matches"

@@ -126,6 +126,16 @@ expect_err "--sequences"
 run eval "$pretrained" "$shared/text.txt" --json --quiet
 expect_status 0
 expect_out '"perplexity":'
+run eval "$pretrained" "$shared/text.txt" "$pretrained"
+expect_status 1
+expect_no_out
+expect_err "last.ckpt: holds a checkpoint, wanted UTF-8 text"
+run eval "$pretrained" "$shared/valid.tsv"
+expect_status 2
+expect_err "valid.tsv: a table is no plain text"
+run eval "$checkpoint" "$pretrained"
+expect_status 1
+expect_err "last.ckpt: holds a checkpoint"
 }
 
 begin predict_ways_in_agree && {
@@ -216,16 +226,43 @@ expect_status 0
 expect_err "1 of 2 rows are longer than n = 16 tokens and were cut"
 }
 
+# Every line has its row; those that may be a slip are counted.
+begin lines_of_stdin && {
+need
+printf 'lion\n\nred\tx\n \nseven\n' >in
+run_stdin in predict "$checkpoint"
+expect_status 0
+expect "five rows" [ "$(wc -l <out)" -eq 6 ]
+expect "rows moved: $(cut -f1 out | paste -sd ' ')" [ "$(sed -n '2p;4p;6p' out | cut -f1 | paste -sd ,)" = "animal,colour,größer 1" ]
+expect "blank lines differ" [ "$(sed -n 3p out | cut -c1-10)" = "$(sed -n 5p out | cut -c1-10)" ]
+expect_err "warning: 2 of the 5 lines have an empty text (the first: line 2); each has its row all the same"
+expect_err "warning: 1 of the 5 lines hold a tab (the first: line 3)"
+run_stdin in predict "$checkpoint" --batch 1 --json
+expect_status 0
+expect_out '"rows":5'
+for pooling in cls mean; do
+    run_stdin in embed "$checkpoint" --pooling $pooling --out x.npy
+    expect_status 0
+    expect_out "x.npy: 5 vectors of 32"
+    expect_err "warning: 2 of the 5 lines have an empty text (the first: line 2)"
+done
+expect_err "warning: 2 of 5 texts have no tokens (the first: line 2): zeros stand for their means"
+}
+
 begin predict_refuses && {
 need
 run predict "$pretrained" lion
 expect_status 1
 expect_no_out
 expect_err "finetune"
-printf 'lion\n\nred\n' >in
-run_stdin in predict "$checkpoint"
+run predict "$checkpoint" lion ''
 expect_status 1
-expect_err "stdin:2: the text is empty"
+expect_err "argument:2: the text is empty"
+echo lion >in
+run predict "$checkpoint" 'a lion' in
+expect_status 2
+expect_no_out
+expect_err "TEXT in is the name of a file: --file in reads its rows, <in its lines"
 printf 'lion\nr\377d\n' >in
 run_stdin in predict "$checkpoint"
 expect_status 1
@@ -296,8 +333,8 @@ expect_err "argument:1: 0 tabs"
 run embed pairs/seed-1/best.ckpt "lion${tab}tiger" --out x.npy --quiet
 expect_status 0
 run eval pairs/seed-1/best.ckpt
-expect_status 2
-expect_err "names none in data.valid"
+expect_status 0
+expect_out "180 rows; the most frequent class alone"
 }
 
 # npy FILE OFFSET COUNT: bytes of it
@@ -340,10 +377,10 @@ expect_err "--out"
 run embed "$checkpoint" lion --out x.npy --pooling max
 expect_status 2
 expect_err "--pooling max: wanted cls or mean"
-printf 'lion\n\n' >in
-run_stdin in embed "$checkpoint" --out x.npy
-expect_status 1
-expect_err "stdin:2"
+echo lion >in
+run embed "$checkpoint" in --out x.npy
+expect_status 2
+expect_err "TEXT in is the name of a file"
 : >in
 run_stdin in embed "$checkpoint" --out x.npy
 expect_status 2
