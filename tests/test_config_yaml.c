@@ -218,10 +218,35 @@ static void test_short_rate(void) {
     }
 }
 
+/* The place is that of the line that is indented too far or too little, not of one beside it. */
+static void test_indentation(void) {
+    static const struct {
+        const char *text, *place, *fragment;
+    } rows[] = {
+        {"model:\n  n 64\n  k: 8\n", "2:3", "a value of several lines: is a colon"},
+        {"data:\n  train: [a, b\n  valid: c\n", "2:14", "a value of several lines"},
+        {"model:\n  n: 64\n   k: 8\ntrain:\n  steps: 5\n", "3:4", "indented further"},
+        {"model:\n  n: 64\n\n  # k\n    k: 8\n", "5:5", "keys of one section start"},
+        {"model:\r\n  n: 64\r\n\r\n    k: 8\r\n", "4:5", "indented further"},
+        {"run: \xC3\xA9\xC3\xA9\n model:\n  n: 8\n", "2:2", "indented further"},
+        {"data:\n  train:\n    - a\n     - b\n", "4:6", "indented further"},
+        {"model:\n  n: 64\n k: 8\ntrain:\n  steps: 5\n", "3:2", "the line does not fit here"},
+        {"model:\n  n: 64\n train:\n  steps: 5\n", "3:2", "the line does not fit here"},
+        {" model:\n  n: 64\ntrain:\n  steps: 5\n", "3:1", "starts further to the right"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Config c;
+        Err err = {0};
+        char place[64];
+        CHECK(!config_from_yaml(&c, rows[i].text, "memory", &err));
+        snprintf(place, sizeof place, "memory:%s: ", rows[i].place);
+        CHECK_STR_CONTAINS(err.msg, place);
+        CHECK_STR_CONTAINS(err.msg, rows[i].fragment);
+    }
+}
+
 const Test tests_config_yaml[] = {
-    {"short_rate", test_short_rate, 0},
-    {"number_text", test_number_text, 0},
-    {"random_round_trips", test_random_round_trips, 0},
-    {"differences", test_differences, 0},
-    {0},
+    {"indentation", test_indentation, 0}, {"short_rate", test_short_rate, 0},
+    {"number_text", test_number_text, 0}, {"random_round_trips", test_random_round_trips, 0},
+    {"differences", test_differences, 0}, {0},
 };

@@ -106,8 +106,9 @@ bool load_task_config(Config *out, const Args *args, size_t index, Err *err);
 bool take_vocab(Config *config, Err *err);
 
 /* The texts of `predict` and `embed`: arguments behind the checkpoint, else --file, else the lines
- * of stdin.  An argument that names a file is an error: its user meant --file.  block: rows to take at a time; 1 where every line is to be answered before the next is
- * read, which is on a terminal and with --batch 1. */
+ * of stdin.  An argument that names a file is an error: its user meant --file.  block: rows to take
+ * at a time; 1 where every line is to be answered before the next is read, which is on a terminal
+ * and with --batch 1. */
 bool open_texts(TextSource **out, size_t *block, const Args *args, const FinetuneConfig *task,
                 const LabelSet *labels, Err *err);
 
