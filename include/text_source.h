@@ -25,10 +25,10 @@ bool text_source_open_file(TextSource **out, const FinetuneConfig *config, const
 void text_source_close(TextSource *source); /* accepts NULL */
 
 /* The next rows, at most `most`; count 0 at the end.  Their texts are borrowed until the next call
- * or close, and *rows is not task_file_free's.  Every line of a stream is a row, a blank one with an
- * empty text, or two.  A stream is read no further than the block, and a block has at most 17 MiB of
- * text.  ERR_FAILED with "name:line: found, wanted" for a text that is no UTF-8 or holds a NUL byte,
- * a blank argument, a line of more than 1 MiB, and a pair that is none. */
+ * or close, and *rows is not task_file_free's.  Every line of a stream is a row, a blank one with
+ * an empty text, or two.  A stream is read no further than the block, and a block has at most 17
+ * MiB of text.  ERR_FAILED with "name:line: found, wanted" for a text that is no UTF-8 or holds a
+ * NUL byte, a blank argument, a line of more than 1 MiB, and a pair that is none. */
 bool text_source_next(TaskFile *rows, TextSource *source, size_t most, Err *err);
 
 /* Lines of a stream that may not be what was meant; 0 for arguments and files. */
