@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "embed.h"
+#include "log.h"
 #include "npy.h"
 #include "threads.h"
 
