@@ -80,6 +80,9 @@ bool spectrum_has_matrices(const ModelConfig *config);
 /* "attention", "effective" or "projected", of file names and CSV. */
 const char *spectrum_map_name(SpectrumMap map);
 
+/* "P", "Pbar F" or "Pbar", of text for people. */
+const char *spectrum_map_symbol(SpectrumMap map);
+
 /* Curves of one head: pointer to its `length` shares. */
 static inline const double *spectrum_share(const Spectrum *s, const SpectrumCurves *c, size_t layer,
                                            size_t head) {

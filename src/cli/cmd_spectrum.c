@@ -113,7 +113,7 @@ static const char *attention_name(const ModelConfig *model) {
 /* Of the comment in the config. */
 static void describe_origin(char *text, size_t size, const Work *w) {
     const Options *o = w->options;
-    const char *matrix = model_of(w)->attention == ATTENTION_FULL ? "P" : "Pbar F",
+    const char *matrix = spectrum_map_symbol(w->spectrum.curves[0].map),
                *heads = o->each_head ? "the lowest of its heads" : "the mean of its heads",
                *s = o->squared ? "s^2" : "s";
     int at = snprintf(text, size,
@@ -138,7 +138,7 @@ static void describe_origin(char *text, size_t size, const Work *w) {
 static bool suggest(Work *w, Err *err) {
     const Options *o = w->options;
     const Spectrum *s = &w->spectrum;
-    const SpectrumCurves *heads = &s->curves[0]; /* P, or Pbar F */
+    const SpectrumCurves *heads = &s->curves[0]; /* P, or Pbar F where there is an F */
     char origin[1024];
     double *curves = malloc(s->layers * heads->length * sizeof *curves);
     if (!curves)
@@ -183,10 +183,9 @@ static void print_text(const Work *w) {
            show_count((size_t)w->model.checkpoint.state.step), attention_name(model_of(w)), s->n,
            s->sequences);
     for (size_t m = 0; m < s->maps; m++) {
-        static const char *const texts[] = {"P", "Pbar F", "Pbar"};
         const SpectrumCurves *curves = &s->curves[m];
         printf("share of the largest %zu singular values of %s in the sum of all%s, by layer\n",
-               w->index, texts[curves->map],
+               w->index, spectrum_map_symbol(curves->map),
                s->definition == SHARE_SQUARES ? " (both squared)" : "");
         printf("%8s %8s %12s %13s\n", "", "mean", "lowest head", "highest head");
         for (size_t l = 0; l < s->layers; l++) {

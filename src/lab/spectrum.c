@@ -20,6 +20,11 @@ const char *spectrum_map_name(SpectrumMap map) {
     return names[map];
 }
 
+const char *spectrum_map_symbol(SpectrumMap map) {
+    static const char *const symbols[] = {"P", "Pbar F", "Pbar"};
+    return symbols[map];
+}
+
 void spectrum_add_shares(double *restrict share, double *restrict squares,
                          const double *restrict values, size_t count, SpectrumShare definition) {
     double all = 0, sum = 0;

@@ -18,11 +18,6 @@ static const char *definition_text(const Spectrum *s) {
     return s->definition == SHARE_SUM ? "singular values" : "squared singular values";
 }
 
-static const char *map_text(SpectrumMap map) {
-    static const char *const texts[] = {"P", "Pbar F", "Pbar"};
-    return texts[map];
-}
-
 /* The largest shown index: singular values past it are 0 in every layer. */
 static size_t columns(const Spectrum *s, const SpectrumCurves *curves) {
     return curves->map == SPECTRUM_PROJECTED ? curves->length : s->n;
@@ -92,8 +87,8 @@ static bool draw_curves(bool *drawn, const char *folder, const Spectrum *s,
                       "set grid y lc rgb \"#808080\" lw 0.3\n"
                       "set key bottom right maxrows 8\n"
                       "set arrow from %zu, 0 to %zu, 1 nohead lc rgb \"#808080\" dt 2\n",
-                      map_text(curves->map), definition_text(s), index, columns(s, curves), index,
-                      index);
+                      spectrum_map_symbol(curves->map), definition_text(s), index,
+                      columns(s, curves), index, index);
         for (size_t l = 0; l < s->layers; l++) put_layer(file, s, curves, l, mean);
         put_plot(file, s);
         ok = picture_draw(drawn, &picture, err);
@@ -151,7 +146,7 @@ static bool draw_heatmap(bool *drawn, const char *folder, const Spectrum *s,
                   "set tics scale 0\nunset border\nunset key\n"
                   "set cbrange [%.5f:%.5f]\n"
                   "set colorbox noborder\n",
-                  map_text(curves->map), index, columns(s, curves), definition_text(s),
+                  spectrum_map_symbol(curves->map), index, columns(s, curves), definition_text(s),
                   s->heads - 1, s->layers - 1, s->heads > 16 ? 4 : 1, s->layers > 16 ? 4 : 1, low,
                   high);
     put_cells(file, s, curves, i, low, high);
