@@ -24,6 +24,9 @@ typedef struct Arena {
 bool arena_create(Arena *arena, size_t bytes, Err *err);
 void arena_destroy(Arena *arena); /* accepts a zeroed Arena */
 
+/* Makes all pages of the block resident; what it holds stays. */
+void arena_touch(Arena *arena);
+
 /* Next `count` elements of `elem_size` bytes, 64-byte aligned.  On a counting arena (base NULL)
  * counts and returns NULL. Sets arena->overflow instead of failing, to be checked once after a
  * layout.  Sanitizer builds leave a poisoned gap behind every tensor. */

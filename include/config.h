@@ -248,6 +248,9 @@ const char *config_given_at(const Config *config, const char *path);
 bool config_check_no_task(const Config *config, Err *err);
 bool config_check_task(const Config *config, Err *err);
 
+/* A number of bytes as the keys take it: "8GiB", "1.5 MB".  False where it is none. */
+bool config_read_bytes(size_t *out, const char *text);
+
 /* Path of the key at `index` of that table ("model.n"), NULL past the last; and its value as YAML,
  * malloc'd ("" if none, NULL without memory or for an unknown path). */
 const char *config_key_path(size_t index);

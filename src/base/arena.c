@@ -37,6 +37,12 @@ static void *block_alloc(size_t bytes) {
     return block;
 }
 
+/* Resident since the memset above, and poisoned. */
+static void block_touch(unsigned char *block, size_t bytes) {
+    (void)block;
+    (void)bytes;
+}
+
 static void block_free(void *block, size_t bytes) {
     __asan_unpoison_memory_region(block, bytes);
     free(block);
@@ -44,7 +50,7 @@ static void block_free(void *block, size_t bytes) {
 
 #else
 
-static const size_t HUGE_PAGE = (size_t)2 << 20;
+static const size_t PAGE = 4096, HUGE_PAGE = (size_t)2 << 20;
 
 /* Zero pages straight from the system: what is never touched never becomes resident. */
 static void *block_alloc(size_t bytes) {
@@ -58,13 +64,21 @@ static void *block_alloc(size_t bytes) {
 
     /* huge pages need their own alignment; the unused head and tail go back */
     size_t head = (HUGE_PAGE - (uintptr_t)raw % HUGE_PAGE) % HUGE_PAGE;
-    size_t page = 4096, tail_start = (head + bytes + page - 1) / page * page;
+    size_t tail_start = (head + bytes + PAGE - 1) / PAGE * PAGE;
     if (head) munmap(raw, head);
     if (bytes + slack > tail_start) munmap(raw + tail_start, bytes + slack - tail_start);
 #ifdef MADV_HUGEPAGE
     madvise(raw + head, bytes, MADV_HUGEPAGE); /* a wish: refused on systems without huge pages */
 #endif
     return raw + head;
+}
+
+/* Writes a byte of each page, by all threads: clearing new pages takes longer than one can read
+ * memory. */
+static void block_touch(unsigned char *block, size_t bytes) {
+    volatile unsigned char *p = block;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < bytes; i += PAGE) p[i] |= 0;
 }
 
 static void block_free(void *block, size_t bytes) {
@@ -88,6 +102,10 @@ bool arena_create(Arena *arena, size_t bytes, Err *err) {
 void arena_destroy(Arena *arena) {
     if (arena->base) block_free(arena->base, arena->size);
     *arena = (Arena){0};
+}
+
+void arena_touch(Arena *arena) {
+    if (arena->base) block_touch(arena->base, arena->size);
 }
 
 void *arena_take(Arena *arena, size_t count, size_t elem_size) {

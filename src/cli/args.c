@@ -7,7 +7,7 @@
 #include "cli.h"
 #include "words.h"
 
-enum { OPTIONS_MAX = 16 };
+enum { OPTIONS_MAX = 32 };
 
 const char *near_word(const char *word, const char *const *words) {
     const char *best = NULL;
@@ -60,6 +60,11 @@ static bool set_option(Options *options, const Option *option, const char *value
     if (option->kind == OPTION_TEXT) {
         *(const char **)member = value;
         return true;
+    }
+    if (option->kind == OPTION_BYTES) {
+        if (config_read_bytes(member, value) && *(size_t *)member > 0) return true;
+        return err_set(err, ERR_CONFIG, "%s %s: wanted a number of bytes, such as 4GiB",
+                       option->name, value);
     }
     double number;
     bool whole = option->kind == OPTION_COUNT;

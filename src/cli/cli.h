@@ -17,16 +17,25 @@ typedef struct Options {
     bool list, slurm, dry_run, fail_fast, retry_failed;
     bool squared, each_head, dump_matrices, projections;
     size_t top, batch, threads, sequences, steps, warmup, pad, jobs, index, total_k, multiple;
-    double gflops, suggest_k;
-    const char *file, *format, *out, *pooling; /* NULL: not given */
+    size_t layers, tokens, rounds, memory;
+    double gflops, suggest_k, seconds;
+    /* NULL: not given */
+    const char *file, *format, *out, *pooling, *n, *k, *csv, *svg;
 } Options;
 
-typedef enum OptionKind { OPTION_FLAG, OPTION_COUNT, OPTION_NUMBER, OPTION_TEXT } OptionKind;
+typedef enum OptionKind {
+    OPTION_FLAG,
+    OPTION_COUNT,
+    OPTION_NUMBER,
+    OPTION_BYTES,
+    OPTION_TEXT
+} OptionKind;
 
 typedef struct Option {
     const char *name; /* "--top" */
     OptionKind kind;
-    size_t offset;     /* of the member of Options: bool, size_t, double or const char * */
+    size_t offset;     /* of the member of Options: bool, size_t (count, bytes), double or
+                          const char * */
     double low, high;  /* of the value; a count without the option is 0 */
     const char *value; /* its name in the help, NULL for a flag */
     const char *help;
@@ -137,6 +146,13 @@ const char *show_hash(unsigned long long hash); /* 16 hexadecimal digits */
 /* Waits for SIGINT, SIGTERM and SIGHUP on a thread of its own, which removes the temporary folders
  * and ends the process by the signal.  Before any other thread starts. */
 void interrupt_start(void);
+
+/* `bench inference` and `bench train`, whose options are those of `bench`. */
+bool bench_lengths_command(const Args *args, bool training, Err *err);
+
+/* What every benchmark prints first: threads, BLAS kernel, and what makes its speeds too low. */
+void bench_print_machine(double cpu_share);
+void bench_add_machine(cJSON *object, double gemm_peak, double cpu_share);
 
 /* A new folder under $TMPDIR, removed by temp_folder_remove or when the program is interrupted. */
 bool temp_folder_create(char **path, Err *err);

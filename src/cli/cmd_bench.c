@@ -10,7 +10,7 @@ static const double MIB = 1 << 20;
 /* Below this share of the processors the measured speeds say more about other programs. */
 static const double FAIR_SHARE = 0.85;
 
-static void print_machine(double cpu_share) {
+void bench_print_machine(double cpu_share) {
     char text[256];
     threads_describe(text, sizeof text);
     printf("%s\n", text);
@@ -22,7 +22,7 @@ static void print_machine(double cpu_share) {
                100 * cpu_share);
 }
 
-static void add_machine(cJSON *object, double gemm_peak, double cpu_share) {
+void bench_add_machine(cJSON *object, double gemm_peak, double cpu_share) {
     char text[256];
     threads_describe(text, sizeof text);
     cJSON_AddNumberToObject(object, "peak_gflops", gemm_peak);
@@ -38,7 +38,7 @@ static void add_machine(cJSON *object, double gemm_peak, double cpu_share) {
 /* ---- bench kernels */
 
 static void print_kernels(const BenchKernels *kernels) {
-    print_machine(kernels->cpu_share);
+    bench_print_machine(kernels->cpu_share);
     printf("peaks: matrix product %.1f GFLOP/s, fused multiply-adds %.1f GFLOP/s (the product "
            "reaches %.0f%%)",
            kernels->gemm_peak, kernels->fma_peak, 100 * kernels->gemm_peak / kernels->fma_peak);
@@ -58,7 +58,7 @@ static void print_kernels(const BenchKernels *kernels) {
 
 static bool print_kernels_json(const BenchKernels *kernels, Err *err) {
     cJSON *object = cJSON_CreateObject();
-    add_machine(object, kernels->gemm_peak, kernels->cpu_share);
+    bench_add_machine(object, kernels->gemm_peak, kernels->cpu_share);
     cJSON_AddNumberToObject(object, "fma_gflops", kernels->fma_peak);
     cJSON_AddNumberToObject(object, "bf16_gflops", kernels->bf16_peak);
     cJSON *list = cJSON_AddArrayToObject(object, "kernels");
@@ -148,7 +148,7 @@ static void print_step(const BenchStep *s, const Config *config) {
     const ModelConfig *m = &config->model;
     char attention[64];
     config_describe_attention(attention, sizeof attention, m);
-    print_machine(s->cpu_share);
+    bench_print_machine(s->cpu_share);
     printf(
         "model      %zu layers, width %zu, %zu heads, ffn %zu, n %zu, k %zu, %s, vocabulary %s\n",
         m->layers, m->width, m->heads, m->ffn, m->n, m->k[0],
@@ -171,7 +171,7 @@ static bool print_step_json(const BenchStep *s, Err *err) {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, "tokens_per_s", s->tokens_per_s);
     cJSON_AddNumberToObject(object, "gflops", s->gflops);
-    add_machine(object, s->peak_gflops, s->cpu_share);
+    bench_add_machine(object, s->peak_gflops, s->cpu_share);
     cJSON_AddNumberToObject(object, "fraction_of_peak", s->fraction_of_peak);
     cJSON_AddNumberToObject(object, "step_s", s->step_s);
     cJSON_AddNumberToObject(object, "step_min_s", s->step_min_s);
@@ -212,7 +212,7 @@ static bool run_step(const Args *args, Err *err) {
 /* ---- bench finetune */
 
 static void print_finetune(const BenchFinetune *b) {
-    print_machine(b->cpu_share);
+    bench_print_machine(b->cpu_share);
     printf("updates    %zu, each with its rows as they are and filled up to %zu tokens, in turn\n",
            b->steps, b->pad);
     printf("rows       %s, %s of them longer than that\n", show_count(b->rows),
@@ -267,32 +267,62 @@ static bool run_finetune(const Args *args, Err *err) {
 
 /* What another kind of benchmark takes must not be ignored silently. */
 static bool check_options(const Options *o, const char *kind, Err *err) {
+    static const char LENGTHS[] = "inference train";
     const struct {
         const char *name, *kinds;
-        size_t value;
-    } given[] = {{"--sequences", "step", o->sequences},
-                 {"--steps", "step finetune", o->steps},
-                 {"--warmup", "step", o->warmup},
-                 {"--pad", "finetune", o->pad}};
+        bool is_given;
+    } given[] = {{"--sequences", "step", o->sequences > 0},
+                 {"--steps", "step finetune", o->steps > 0},
+                 {"--warmup", "step", o->warmup > 0},
+                 {"--profile", "step", o->profile},
+                 {"--pad", "finetune", o->pad > 0},
+                 {"--n", LENGTHS, o->n},
+                 {"--k", LENGTHS, o->k},
+                 {"--layers", LENGTHS, o->layers > 0},
+                 {"--tokens", LENGTHS, o->tokens > 0},
+                 {"--rounds", LENGTHS, o->rounds > 0},
+                 {"--seconds", LENGTHS, o->seconds > 0},
+                 {"--memory", LENGTHS, o->memory > 0},
+                 {"--csv", LENGTHS, o->csv},
+                 {"--svg", LENGTHS, o->svg},
+                 {"--dry-run", LENGTHS, o->dry_run}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
-        if (given[i].value && !strstr(given[i].kinds, kind))
+        if (given[i].is_given && !strstr(given[i].kinds, kind))
             return err_set(err, ERR_CONFIG, "bench %s takes no %s", kind, given[i].name);
     }
     return true;
 }
 
+static bool run_inference(const Args *args, Err *err) {
+    return bench_lengths_command(args, false, err);
+}
+
+static bool run_train(const Args *args, Err *err) {
+    return bench_lengths_command(args, true, err);
+}
+
 static bool run(const Args *args, Err *err) {
-    static const char *const kinds[] = {"kernels", "step", "finetune", NULL};
-    const char *kind = args->items[0];
-    const Options *o = &args->options;
-    if (!strcmp(kind, "kernels")) return check_options(o, kind, err) && run_kernels(args, err);
-    if (!strcmp(kind, "step")) return check_options(o, kind, err) && run_step(args, err);
-    if (!strcmp(kind, "finetune")) return check_options(o, kind, err) && run_finetune(args, err);
-    const char *near = near_word(kind, kinds);
-    return err_set(err, ERR_CONFIG, "bench %.40s: %s%s", kind,
-                   near ? "did you mean bench "
-                        : "wanted `bench kernels`, `bench step CONFIG` or `bench finetune CONFIG`",
-                   near ? near : "");
+    static const struct {
+        const char *name;
+        bool (*run)(const Args *args, Err *err);
+    } kinds[] = {{"kernels", run_kernels},
+                 {"step", run_step},
+                 {"inference", run_inference},
+                 {"train", run_train},
+                 {"finetune", run_finetune}};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    const char *kind = args->items[0], *names[KINDS + 1] = {0};
+    for (size_t i = 0; i < KINDS; i++) {
+        names[i] = kinds[i].name;
+        if (!strcmp(kind, names[i]))
+            return check_options(&args->options, kind, err) && kinds[i].run(args, err);
+    }
+    const char *near = near_word(kind, names);
+    if (near) return err_set(err, ERR_CONFIG, "bench %.40s: did you mean bench %s", kind, near);
+    return err_set(err, ERR_CONFIG,
+                   "bench %.40s: wanted `bench kernels`, `bench step CONFIG`, `bench inference`, "
+                   "`bench train` or `bench finetune CONFIG`",
+                   kind);
 }
 
 static const Option options[] = {
@@ -306,6 +336,26 @@ static const Option options[] = {
      "step: time, operations and bytes of each part, and its share of the machine's peak"},
     {"--pad", OPTION_COUNT, offsetof(Options, pad), 1, 1e6, "T",
      "finetune: tokens that rows are filled up to (default 128)"},
+    {"--n", OPTION_TEXT, offsetof(Options, n), 0, 0, "LIST",
+     "inference, train: sequence lengths (default 512,1024,2048,4096,8192,16384,32768,65536)"},
+    {"--k", OPTION_TEXT, offsetof(Options, k), 0, 0, "LIST",
+     "projected lengths, used where at most n (default 128,256,512,1024,2048)"},
+    {"--layers", OPTION_COUNT, offsetof(Options, layers), 1, CONFIG_MAX_LAYERS, "L",
+     "layers (default: the config's; without a config 2)"},
+    {"--tokens", OPTION_COUNT, offsetof(Options, tokens), 1, 1e9, "T",
+     "tokens of a batch at every n, one sequence where n is more (default 16384)"},
+    {"--rounds", OPTION_COUNT, offsetof(Options, rounds), 1, 1000, "R",
+     "turns that each contender gets at one n (default 5)"},
+    {"--seconds", OPTION_NUMBER, offsetof(Options, seconds), 0.01, 1e6, "S",
+     "no new round at an n after so long, but two rounds at least (default 300)"},
+    {"--memory", OPTION_BYTES, offsetof(Options, memory), 0, 0, "BYTES",
+     "name the largest batch that fits into so much (default 16GiB)"},
+    {"--csv", OPTION_TEXT, offsetof(Options, csv), 0, 0, "FILE",
+     "also write all numbers there, as they come"},
+    {"--svg", OPTION_TEXT, offsetof(Options, svg), 0, 0, "FILE",
+     "and a picture of time and memory against n (needs gnuplot)"},
+    {"--dry-run", OPTION_FLAG, offsetof(Options, dry_run), 0, 0, NULL,
+     "print predicted memory, bounds and the time needed; run nothing"},
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_QUIET,
@@ -315,17 +365,31 @@ static const Option options[] = {
 
 const Command command_bench = {
     .name = "bench",
-    .arguments =
-        "kernels | step CONFIG [section.key=value ...] | finetune CONFIG [section.key=value ...]",
+    .arguments = "kernels | step CONFIG | inference [CONFIG] | train [CONFIG] | finetune CONFIG, "
+                 "all with [section.key=value ...]",
     .summary =
-        "speed and memory of the kernels, of training steps, or of fine-tuning without padding",
+        "speed and memory of kernels and training steps, over n and k beside full attention, "
+        "and without padding",
     .notes =
         "bench kernels   every kernel at two sizes beside the peaks of this machine, about 15 "
         "seconds\n"
         "bench step      forward, backward, clipping and optimizer on random full-length "
         "sequences; needs no text\n"
+        "bench inference time and memory of forward passes of the encoder over sequence lengths n "
+        "and projected lengths k,\n"
+        "                beside full attention that stores its probabilities, and block-wise "
+        "(model.attention: full)\n"
+        "bench train     the same of whole updates\n"
         "bench finetune  updates on the rows of a task, as they are and filled up with `<pad>` to "
         "one length\n\n"
+        "Without a CONFIG, inference and train take two layers of width 768 with 12 heads, one E "
+        "and F a layer, and a\n"
+        "vocabulary of 32,000. At every n the contenders take turns; a speed-up is the median of "
+        "the rounds' ratios. Beside\n"
+        "it stands the ratio of operations, which it would reach if both sides computed equally "
+        "fast. Memory is what a\n"
+        "contender adds to the process; where the prediction exceeds what is free it is not "
+        "run.\n\n"
         "bench step --profile shows where the time goes. Operations and bytes of a part are those "
         "done, recomputation\n"
         "included; its peak is the matrix product's, or that of a sum of two large arrays. Above "

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "loader.h"
+#include "numbers.h"
 #include "sweep_axes.h"
 
 enum { HELP_WIDTH = 100, HELP_INDENT = 4 };
@@ -132,6 +133,13 @@ void config_write_help(void *stream) {
 }
 
 /* ---- small ---- */
+
+bool config_read_bytes(size_t *out, const char *text) {
+    double bytes;
+    if (bytes_read(&bytes, text) != NUMBER_OK || bytes > NUMBER_MAX_INTEGER) return false;
+    *out = (size_t)bytes;
+    return true;
+}
 
 const char *config_given_at(const Config *config, const char *path) {
     const ConfigKey *key = schema_find(path, strlen(path));

@@ -116,7 +116,7 @@ expect_status 2
 expect_err "did you mean bench kernels"
 run bench nonsense
 expect_status 2
-expect_err "wanted \`bench kernels\`, \`bench step CONFIG\` or"
+expect_err "wanted \`bench kernels\`, \`bench step CONFIG\`, \`bench inference\`"
 run bench step
 expect_status 2
 expect_err "bench step needs a CONFIG"
