@@ -49,6 +49,7 @@ typedef struct Activations {
     size_t max_B, max_total; /* capacity */
     const AttentionKernel *kernel; /* borrowed; set by benchmarks, NULL: the functions of
                                       attention.h */
+    bool wants_keys;  /* set by who reads kp and vp of sequences of any length */
     Profile *profile; /* borrowed, set by who wants to know where the time goes; NULL: nobody */
 
     /* kept for backward */
@@ -63,7 +64,7 @@ typedef struct Activations {
     real *x, *y;       /* (total,C) block inputs */
     real *ff_act;      /* (total,FF) */
     real *row_sums;    /* (B*P) E 1 of each sequence */
-    real *attention;   /* attention_scratch */
+    real *attention;   /* scratch of attention.h and of short_attention.h */
     size_t *key_start; /* (B+1) first row of each sequence in kp and vp */
 
     /* training only */

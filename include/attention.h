@@ -19,6 +19,7 @@ typedef struct AttentionShape {
     const uint64_t *seq_key; /* (B) dropout keys; may be NULL when p is 0 */
     size_t layer;            /* for the dropout key */
     double p;                /* dropout of the probabilities */
+    size_t longer_than;      /* only sequences of more tokens are read and written; 0: all */
 } AttentionShape;
 
 /* out = dropout(softmax(q k^T / sqrt(D))) v     per sequence and head

@@ -25,6 +25,10 @@ size_t encoder_key_rows(const ModelConfig *config, size_t l, size_t T);
  * `mean`, false for `max` and `conv`. */
 bool encoder_compresses_first(const ModelConfig *config, size_t l, size_t B, size_t total);
 
+/* Sequences of at most this many tokens have their attention in layer l computed in the order of
+ * short_attention.h, of a batch of B sequences and `total` tokens; 0: none. */
+size_t encoder_short_length(const ModelConfig *config, size_t l, size_t B, size_t total);
+
 /* ADDS the gradients of all encoder parameters to grads, given acts->d_hidden (overwritten on the
  * way down) and the activations of the encoder_forward call just made with the same batch. */
 void encoder_backward(Activations *acts, Params *grads, const Params *params,

@@ -310,8 +310,8 @@ static void test_worked_example(void) {
     AttentionShape shape = {.B = 1, .H = 1, .D = 1, .start = start, .key_start = three};
     attention_forward(out, NULL, q, k, v, &shape, scratch);
     CHECK_CLOSE((double)out[0], 25.7521, 5e-5);
-    seq_project_forward(kp, k, e, 6, three, 1, 1, 2, 3, 1);
-    seq_project_forward(vp, v, e, 6, three, 1, 1, 2, 3, 1);
+    seq_project_forward(kp, k, e, 6, three, 1, 1, 2, 3, 1, 0);
+    seq_project_forward(vp, v, e, 6, three, 1, 1, 2, 3, 1, 0);
     shape.key_start = two;
     attention_forward(out, NULL, q, kp, vp, &shape, scratch);
     CHECK_CLOSE((double)out[0], 27.2636, 5e-5);
@@ -328,8 +328,8 @@ static void test_identity_projection_is_full(void) {
     for (size_t i = 0; i < 97; i++) e[i * 98] = 1;
     forward(&full);
     backward(&full);
-    seq_project_forward(kp, full.k, e, 97 * 97, full.shape.start, 2, 1, 97, 97, full.C);
-    seq_project_forward(vp, full.v, e, 97 * 97, full.shape.start, 2, 1, 97, 97, full.C);
+    seq_project_forward(kp, full.k, e, 97 * 97, full.shape.start, 2, 1, 97, 97, full.C, 0);
+    seq_project_forward(vp, full.v, e, 97 * 97, full.shape.start, 2, 1, 97, 97, full.C, 0);
     compressed.k = kp;
     compressed.v = vp;
     compressed.shape.key_start = tensor_starts(P, 2);
@@ -341,7 +341,7 @@ static void test_identity_projection_is_full(void) {
     backward(&compressed);
     real *d_k = tensor_filled(count, NAN);
     seq_project_backward(d_k, NULL, compressed.d_k, full.k, e, 97 * 97, full.shape.start, 2, 1, 97,
-                         97, full.C, 0);
+                         97, full.C, 0, 0);
     CHECK_ARRAY_CLOSE(compressed.out, full.out, count, KERNEL_TOL);
     CHECK_ARRAY_CLOSE(compressed.d_q, full.d_q, count, KERNEL_TOL);
     CHECK_ARRAY_CLOSE(d_k, full.d_k, count, KERNEL_TOL);

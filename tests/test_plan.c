@@ -139,12 +139,18 @@ static void test_flops_of_classifiers(void) {
     CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 0), 3 * (83040 - 4704 + 1008), 0);
 }
 
-/* Sequences of 2 and 3 tokens, one masked: k exceeds them, so keys and values are mapped first. */
+/* Sequences of 2 and 3 tokens, one masked: k exceeds them, so keys and values are mapped first.
+ * Widths of heads of 4: both are short in the layer of 5 and in that of 3, and have products of T T
+ * with E, F, keys and values, 2*2*(2*2 + 3*3)*3*(4+5) and (4+3). */
 static void test_flops_of_short_sequences(void) {
     const size_t lengths[] = {2, 3};
     ModelConfig config = config_small();
-    double forward = 15360 + 5760 + (1200 + 720) + (1200 + 720) + 1176;
+    CHECK_INT(encoder_short_length(&config, 0, 2, 5), 3);
+    CHECK_INT(encoder_short_length(&config, 1, 2, 5), 3);
+    double forward = 15360 + 5760 + 1404 + 1092 + 1176;
     CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 1), 3 * forward, 0);
+    config.projection = PROJECTION_FIXED; /* no gradients of E and F: 2*2*13*3*5 and 3 */
+    CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 1), 3 * forward - 780 - 468, 0);
 }
 
 /* The count follows the order that the model takes, also where the rows are equal. */
@@ -152,7 +158,7 @@ static void test_flops_follow_the_model(void) {
     ModelConfig config = config_small();
     config.tie_kv =
         true; /* where rows are equal the orders differ in the number of compressions only */
-    size_t compressed = 0, ties = 0;
+    size_t compressed = 0, ties = 0, brief = 0;
     for (size_t length = 1; length <= 11; length++) {
         const size_t lengths[] = {length, 1 + length / 2};
         Batch batch = {.B = 2, .total = lengths[0] + lengths[1]};
@@ -164,13 +170,19 @@ static void test_flops_follow_the_model(void) {
             ties += batch.total == 2 * config.k[l];
             wanted +=
                 2 * 12 * (total * (24 + 40) + 24 * (compress ? 2 * P : total)); /* linear maps */
-            wanted += 2 * total * P * 12 * (compress ? 1 : 2) +
-                      4 * total * P * 12; /* projections, attention */
+            for (size_t b = 0; b < 2; b++) { /* projections, attention */
+                double T = (double)lengths[b];
+                bool is_short =
+                    lengths[b] <= encoder_short_length(&config, l, batch.B, batch.total);
+                brief += is_short;
+                wanted += is_short ? 4 * T * T * 3 * (4 + P)
+                                   : 2 * T * P * 12 * (compress ? 1 : 2) + 4 * T * P * 12;
+            }
         }
         CHECK_CLOSE(plan_forward_flops(&config, lengths, 2, 0), wanted, 0);
     }
-    CHECK(compressed > 0 && compressed < 22 &&
-          ties > 0); /* both orders, and the border between them */
+    CHECK(compressed > 0 && compressed < 22 && ties > 0 &&
+          brief > 0); /* all orders, and a border between them */
 }
 
 static void test_memory_adds_up(void) {

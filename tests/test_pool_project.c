@@ -294,8 +294,8 @@ static void test_equals_a_matrix(void) {
                  *d_x2 = tensor_filled(T * C, NAN), *d_e = tensor_filled(t.rows * N, 0);
             forward(&t);
             backward(&t, d_x, d_taps);
-            seq_project_forward(y, t.x, e, t.rows * N, t.start, 1, 1, t.rows, N, C);
-            seq_project_backward(d_x2, d_e, t.r, t.x, e, t.rows * N, t.start, 1, 1, t.rows, N, C,
+            seq_project_forward(y, t.x, e, t.rows * N, t.start, 1, 1, t.rows, N, C, 0);
+            seq_project_backward(d_x2, d_e, t.r, t.x, e, t.rows * N, t.start, 1, 1, t.rows, N, C, 0,
                                  0);
             CHECK_ARRAY_CLOSE(t.y, y, t.rows * C, KERNEL_TOL);
             CHECK_ARRAY_CLOSE(d_x, d_x2, T * C, KERNEL_TOL);

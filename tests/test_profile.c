@@ -11,8 +11,7 @@
 
 static void spend(double seconds) {
     double end = clock_now_s() + seconds;
-    while (clock_now_s() < end) {
-    }
+    while (clock_now_s() < end) {}
 }
 
 /* Every moment between the first reading and the last belongs to one part. */
@@ -64,8 +63,9 @@ static void test_description(void) {
     for (ProfilePart i = 0; i < PROFILE_PARTS; i++) CHECK_STR_CONTAINS(text, profile_part_name(i));
 }
 
-/* Every product of a step is recorded once: what `plan` counts, and the scores that attention
- * computes again, one more product beside the four of its gradient. */
+/* Every product of a step is recorded once: what `plan` counts, and what the backward pass of
+ * attention computes again: the scores, one more product beside the four of its gradient; of short
+ * sequences q k^T, the scores and the product of probabilities and F. */
 static void check_step(ModelConfig config) {
     const size_t lengths[] = {11, 7, 2, 10};
     enum { B = 4, TOTAL = 30 };
@@ -78,17 +78,22 @@ static void check_step(ModelConfig config) {
     m.acts.profile = &profile;
     profile_start(&profile);
     model_backward(&m, &batch, 1);
-    double done = 0, pairs = 0;
+    double done = 0, again = 0;
     for (ProfilePart i = 0; i < PROFILE_PARTS; i++) {
         done += profile.parts[i].operations;
         CHECK(profile_part_is_product(i) || profile.parts[i].operations == 0);
         CHECK(profile.parts[i].laps == 0 || profile.parts[i].bytes > 0);
     }
-    for (size_t l = 0; l < config.layers; l++)
-        for (size_t b = 0; b < B; b++)
-            pairs += (double)(lengths[b] * encoder_key_rows(&config, l, lengths[b]));
-    double scores = 2 * pairs * (double)config.width;
-    CHECK_CLOSE(done - scores, plan_step_flops(&config, lengths, B, batch.masked), 0);
+    for (size_t l = 0; l < config.layers; l++) {
+        size_t longer_than = encoder_short_length(&config, l, B, TOTAL);
+        for (size_t b = 0; b < B; b++) {
+            size_t T = lengths[b], C = config.width, P = config.k[l];
+            size_t keys = encoder_key_rows(&config, l, T);
+            again +=
+                (double)(2 * T * (T > longer_than ? keys * C : T * (C + 2 * config.heads * P)));
+        }
+    }
+    CHECK_CLOSE(done - again, plan_step_flops(&config, lengths, B, batch.masked), 0);
     CHECK_INT(profile.parts[PROFILE_ATTENTION].laps, 2 * config.layers);
     CHECK(profile.parts[PROFILE_DECODER].laps == 0 || config.classes == 0);
     model_batch_destroy(&batch);

@@ -35,12 +35,12 @@ static Case case_new(const size_t *lengths, size_t B, size_t G, size_t P, size_t
 }
 
 static void forward(Case *t) {
-    seq_project_forward(t->y, t->x, t->proj, t->stride, t->start, t->B, t->G, t->P, t->N, t->C);
+    seq_project_forward(t->y, t->x, t->proj, t->stride, t->start, t->B, t->G, t->P, t->N, t->C, 0);
 }
 
 static void backward(const Case *t, real *d_x, real *d_proj, int accumulate_x) {
     seq_project_backward(d_x, d_proj, t->r, t->x, t->proj, t->stride, t->start, t->B, t->G, t->P,
-                         t->N, t->C, accumulate_x);
+                         t->N, t->C, 0, accumulate_x);
 }
 
 static double loss(void *ctx) {
@@ -158,7 +158,8 @@ static void test_batch_mates(void) {
     for (size_t b = 0; b < 3; b++) {
         size_t alone[] = {0, lengths[b]};
         real *y = tensor_filled(32 * 128, NAN);
-        seq_project_forward(y, t.x + t.start[b] * 128, t.proj, t.stride, alone, 1, 2, 32, 64, 128);
+        seq_project_forward(y, t.x + t.start[b] * 128, t.proj, t.stride, alone, 1, 2, 32, 64, 128,
+                            0);
         CHECK_ARRAY_CLOSE(y, t.y + b * 32 * 128, 32 * 128, 1e-6);
     }
     tensors_free();
@@ -198,7 +199,7 @@ static void test_compress_first(void) {
         real *k = tensor_filled(s->total * s->C, NAN),
              *want = tensor_filled(s->B * s->P * s->C, NAN);
         linear_forward(k, s->x, t.w, t.b, s->total, s->C, s->C);
-        seq_project_forward(want, k, s->proj, s->stride, s->start, s->B, 1, s->P, s->N, s->C);
+        seq_project_forward(want, k, s->proj, s->stride, s->start, s->B, 1, s->P, s->N, s->C, 0);
         CHECK_ARRAY_CLOSE(t.kp, want, s->B * s->P * s->C, KERNEL_TOL);
         tensors_free();
     }
@@ -223,7 +224,7 @@ static void test_bias_grad(void) {
     seq_project_bias_backward(d_b, d_proj, s->r, t.sums, t.b, s->start, scratch, 3, 4, 11, 5);
     linear_backward(d_small, d_w, NULL, s->r, s->y, t.w, 3 * 4, 5, 5, 0);
     seq_project_backward(d_x, d_proj, d_small, s->x, s->proj, s->stride, s->start, 3, 1, 4, 11, 5,
-                         0);
+                         0, 0);
     GradCheck g = {.loss = compress_loss, .ctx = &t};
     CHECK(grad_close(&g, "b", t.b, d_b, 5, 1e-7));
     CHECK(grad_close(&g, "proj", s->proj, d_proj, s->stride, 1e-7));

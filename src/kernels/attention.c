@@ -76,8 +76,8 @@ static Head head_at(const AttentionShape *s, size_t b, size_t h) {
 static bool worth_sharing(const AttentionShape *s) {
     size_t size = 0;
     for (size_t b = 0; b < s->B; b++) {
-        size +=
-            (s->start[b + 1] - s->start[b]) * (s->key_start[b + 1] - s->key_start[b]) * s->H * s->D;
+        size_t T = s->start[b + 1] - s->start[b];
+        if (T > s->longer_than) size += T * (s->key_start[b + 1] - s->key_start[b]) * s->H * s->D;
     }
     return size >= PARALLEL_MIN_MULTIPLY_ADDS;
 }
@@ -209,7 +209,7 @@ void attention_forward(real *restrict out, real *restrict lse, const real *restr
     for (size_t unit = 0; unit < shape->B * shape->H * blocks; unit++) {
         Head head = head_at(shape, unit / (shape->H * blocks), unit / blocks % shape->H);
         size_t t = unit % blocks * QUERY_BLOCK;
-        if (t >= head.T) continue;
+        if (t >= head.T || head.T <= shape->longer_than) continue;
         forward_block(out, lse, q, k, v, shape, &head, t,
                       scratch + parallel_index() * THREAD_SCRATCH);
     }
@@ -306,6 +306,7 @@ void attention_backward(real *restrict d_q, real *restrict d_k, real *restrict d
 #pragma omp parallel for schedule(dynamic) if (shared)
     for (size_t unit = 0; unit < shape->B * shape->H; unit++) {
         Head head = head_at(shape, unit / shape->H, unit % shape->H);
+        if (head.T <= shape->longer_than) continue;
         real *mine = scratch + parallel_index() * THREAD_SCRATCH;
         for (size_t t = 0; t < head.T; t += QUERY_BLOCK) backward_block(&a, shape, &head, t, mine);
     }

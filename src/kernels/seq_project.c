@@ -26,26 +26,29 @@ static Unit unit_at(size_t index, size_t G, size_t parts, size_t width) {
 
 void seq_project_forward(real *restrict y, const real *restrict x, const real *restrict proj,
                          size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
-                         size_t P, size_t N, size_t C) {
+                         size_t P, size_t N, size_t C, size_t longer_than) {
     size_t width = C / G, parts = column_parts(B * G, width);
 #pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t index = 0; index < B * G * parts; index++) {
         Unit u = unit_at(index, G, parts, width);
+        size_t T = start[u.b + 1] - start[u.b];
+        if (T <= longer_than) continue;
         gemm(y + u.b * P * C + u.first, C, NO_TRANS, proj + u.g * proj_stride, N, NO_TRANS,
-             x + start[u.b] * C + u.first, C, P, u.count, start[u.b + 1] - start[u.b], 1, 0);
+             x + start[u.b] * C + u.first, C, P, u.count, T, 1, 0);
     }
 }
 
 static void backward_x(real *restrict d_x, const real *restrict d_y, const real *restrict proj,
                        size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
-                       size_t P, size_t N, size_t C, int accumulate_x) {
+                       size_t P, size_t N, size_t C, size_t longer_than, int accumulate_x) {
     size_t width = C / G, parts = column_parts(B * G, width);
 #pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t index = 0; index < B * G * parts; index++) {
         Unit u = unit_at(index, G, parts, width);
+        size_t T = start[u.b + 1] - start[u.b];
+        if (T <= longer_than) continue;
         gemm(d_x + start[u.b] * C + u.first, C, TRANS, proj + u.g * proj_stride, N, NO_TRANS,
-             d_y + u.b * P * C + u.first, C, start[u.b + 1] - start[u.b], u.count, P, 1,
-             accumulate_x ? 1 : 0);
+             d_y + u.b * P * C + u.first, C, T, u.count, P, 1, accumulate_x ? 1 : 0);
     }
 }
 
@@ -59,10 +62,11 @@ static size_t longest(const size_t *start, size_t B) {
  * same d_proj, so the threads divide d_proj, never the sequences. */
 static void backward_proj_tile(real *restrict d_proj, const real *restrict d_y,
                                const real *restrict x, const size_t *restrict start, size_t B,
-                               size_t P, size_t N, size_t C, size_t width, Range rows, Range cols) {
+                               size_t P, size_t N, size_t C, size_t width, size_t longer_than,
+                               Range rows, Range cols) {
     for (size_t b = 0; b < B; b++) {
         size_t T = start[b + 1] - start[b], end = cols.end < T ? cols.end : T;
-        if (end <= cols.begin) continue;
+        if (end <= cols.begin || T <= longer_than) continue;
         gemm(d_proj + rows.begin * N + cols.begin, N, NO_TRANS, d_y + (b * P + rows.begin) * C, C,
              TRANS, x + (start[b] + cols.begin) * C, C, rows.end - rows.begin, end - cols.begin,
              width, 1, 1);
@@ -71,7 +75,7 @@ static void backward_proj_tile(real *restrict d_proj, const real *restrict d_y,
 
 static void backward_proj(real *restrict d_proj, const real *restrict d_y, const real *restrict x,
                           size_t proj_stride, const size_t *restrict start, size_t B, size_t G,
-                          size_t P, size_t N, size_t C) {
+                          size_t P, size_t N, size_t C, size_t longer_than) {
     size_t width = C / G, T = longest(start, B), wanted = 2 * parallel_max_threads();
     size_t col_parts = 1, row_parts = 1;
     while (G * col_parts * row_parts < wanted) { /* halves the longer side of a tile */
@@ -89,16 +93,18 @@ static void backward_proj(real *restrict d_proj, const real *restrict d_y, const
         Range rows = range_part(P, unit / col_parts % row_parts, row_parts, PARALLEL_ALIGN);
         Range cols = range_part(T, unit % col_parts, col_parts, PARALLEL_ALIGN);
         backward_proj_tile(d_proj + g * proj_stride, d_y + g * width, x + g * width, start, B, P, N,
-                           C, width, rows, cols);
+                           C, width, longer_than, rows, cols);
     }
 }
 
 void seq_project_backward(real *restrict d_x, real *restrict d_proj, const real *restrict d_y,
                           const real *restrict x, const real *restrict proj, size_t proj_stride,
                           const size_t *restrict start, size_t B, size_t G, size_t P, size_t N,
-                          size_t C, int accumulate_x) {
-    if (d_x != NULL) backward_x(d_x, d_y, proj, proj_stride, start, B, G, P, N, C, accumulate_x);
-    if (d_proj != NULL) backward_proj(d_proj, d_y, x, proj_stride, start, B, G, P, N, C);
+                          size_t C, size_t longer_than, int accumulate_x) {
+    if (d_x != NULL)
+        backward_x(d_x, d_y, proj, proj_stride, start, B, G, P, N, C, longer_than, accumulate_x);
+    if (d_proj != NULL)
+        backward_proj(d_proj, d_y, x, proj_stride, start, B, G, P, N, C, longer_than);
 }
 
 void seq_project_row_sums(real *restrict row_sums, const real *restrict proj,

@@ -174,17 +174,19 @@ static void run_decoder_backward(void *p) {
 }
 static void run_project_forward(void *p) {
     Work *w = p;
-    seq_project_forward(w->d_kp, w->x, w->proj, w->P * w->N, w->start, w->B, 1, w->P, w->N, w->C);
+    seq_project_forward(w->d_kp, w->x, w->proj, w->P * w->N, w->start, w->B, 1, w->P, w->N, w->C,
+                        0);
 }
 static void run_project_backward(void *p) {
     Work *w = p;
     seq_project_backward(w->y, w->d_proj, w->kp, w->x, w->proj, w->P * w->N, w->start, w->B, 1,
-                         w->P, w->N, w->C, 0);
+                         w->P, w->N, w->C, 0, 0);
 }
 /* The matrices of the heads lie in w->w, which is large enough. */
 static void run_project_heads(void *p) {
     Work *w = p;
-    seq_project_forward(w->d_kp, w->x, w->w, w->P * w->N, w->start, w->B, w->H, w->P, w->N, w->C);
+    seq_project_forward(w->d_kp, w->x, w->w, w->P * w->N, w->start, w->B, w->H, w->P, w->N, w->C,
+                        0);
 }
 static void run_attention_forward(void *p) {
     Work *w = p;

@@ -94,6 +94,7 @@ bool head_spectra_create(HeadSpectra *out, const LoadedModel *model, Err *err) {
         head_spectra_destroy(out);
         return false;
     }
+    out->acts.wants_keys = true;
     layout(out, &out->arena);
     if (spectrum_has_matrices(config)) factor_projections(out);
     return true;

@@ -39,9 +39,16 @@ static void add_convolution(Flops *f, double total, double C) {
     f->weights += products;
 }
 
+/* Tokens of sequences longer than a length. */
+static double long_tokens(const size_t *lengths, size_t B, size_t longer_than) {
+    size_t sum = 0;
+    for (size_t b = 0; b < B; b++) sum += lengths[b] > longer_than ? lengths[b] : 0;
+    return (double)sum;
+}
+
 /* Keys and values of layer l, `keys` rows of each, as src/model/projected_kv.c computes them. */
-static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, size_t B, size_t total,
-                            size_t keys) {
+static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, const size_t *lengths,
+                            size_t B, size_t total, size_t keys) {
     double C = (double)config->width, P = (double)config->k[l];
     if (config->attention == ATTENTION_FULL) {
         add_linear(f, (double)total, C, 2 * C);
@@ -53,15 +60,32 @@ static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, size_
         add_seq_projection(f, config, (double)total, P, config->tie_kv ? 1 : 2);
         add_linear(f, (double)B * P, C, 2 * C);
     } else {
+        size_t longer_than = encoder_short_length(config, l, B, total);
         add_linear(f, (double)total, C, 2 * C);
-        add_seq_projection(f, config, (double)total, P, 2);
+        add_seq_projection(f, config, long_tokens(lengths, B, longer_than), P, 2);
     }
+}
+
+/* A short sequence's products with E and F, keys and values in layer l, in the order of
+ * short_attention.h. */
+static void add_short(Flops *f, const ModelConfig *config, size_t l, size_t T) {
+    double H = (double)config->heads, D = (double)config->width / H, P = (double)config->k[l];
+    double t = (double)T, with_matrices = 2 * 2 * H * t * t * P;
+    double all = with_matrices + 2 * 2 * H * t * t * D;
+    f->forward += all;
+    f->inputs += 2 * all - with_matrices;
+    if (config->projection == PROJECTION_LINEAR) f->weights += with_matrices;
 }
 
 /* Scores and weighted sums of layer l. */
 static void add_attention(Flops *f, const ModelConfig *config, size_t l, const size_t *lengths,
-                          size_t B) {
+                          size_t B, size_t total) {
+    size_t longer_than = encoder_short_length(config, l, B, total);
     for (size_t b = 0; b < B; b++) {
+        if (lengths[b] <= longer_than) {
+            add_short(f, config, l, lengths[b]);
+            continue;
+        }
         double T = (double)lengths[b], keys = (double)encoder_key_rows(config, l, lengths[b]);
         double products = 2 * 2 * T * keys * (double)config->width;
         f->forward += products;
@@ -79,8 +103,8 @@ static Flops count_flops(const ModelConfig *config, const size_t *lengths, size_
         size_t keys = 0;
         for (size_t b = 0; b < B; b++) keys += encoder_key_rows(config, l, lengths[b]);
         add_linear(&f, (double)total, C, 2 * C); /* queries and output map */
-        add_keys_values(&f, config, l, B, total, keys);
-        add_attention(&f, config, l, lengths, B);
+        add_keys_values(&f, config, l, lengths, B, total, keys);
+        add_attention(&f, config, l, lengths, B, total);
         add_linear(&f, (double)total, C,
                    2 * (double)config->ffn); /* both maps of the feed-forward block */
     }

@@ -3,6 +3,7 @@
 #include "attention.h"
 #include "layernorm.h"
 #include "params.h"
+#include "short_attention.h"
 
 enum { LOGITS_BYTES = 64 << 20, HEAD_ROWS_MIN = 64, HEAD_ROWS_MAX = 1024 };
 
@@ -81,6 +82,18 @@ static void layout_layers(Activations *acts, Arena *arena, const ModelConfig *co
     }
 }
 
+/* Reals of scratch of the attention kernels, which take turns. */
+static size_t attention_reals(const ModelConfig *config) {
+    size_t most = attention_scratch();
+    if (config->attention == ATTENTION_FULL || model_pools(config)) return most;
+    for (size_t l = 0; l < config->layers; l++) {
+        size_t reals = short_attention_scratch(config->heads, config->width / config->heads,
+                                               config->k[l], config->n);
+        most = reals > most ? reals : most;
+    }
+    return most;
+}
+
 static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *config) {
     size_t B = acts->max_B, total = acts->max_total;
     size_t C = config->width, P = params_largest_k(config);
@@ -88,7 +101,7 @@ static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *c
     acts->y = take(arena, total, C);
     acts->ff_act = take(arena, total, config->ffn);
     acts->row_sums = take(arena, B, P);
-    acts->attention = take(arena, attention_scratch(), 1);
+    acts->attention = take(arena, attention_reals(config), 1);
     acts->key_start = arena_take(arena, B + 1, sizeof *acts->key_start);
     if (acts->mode == ACTS_INFERENCE) return;
 

@@ -7,9 +7,16 @@
 #include "laps.h"
 #include "linear.h"
 #include "projected_kv.h"
+#include "short_attention.h"
 
 static double dropout_rate(const Pass *pass, double rate) {
     return pass->acts->mode == ACTS_TRAINING ? rate : 0;
+}
+
+size_t attention_short_length(const Pass *pass, size_t l) {
+    const Activations *acts = pass->acts;
+    if (acts->kernel || acts->wants_keys) return 0;
+    return encoder_short_length(pass->config, l, pass->batch->B, pass->batch->total);
 }
 
 /* Sizes of layer l's attention; fills acts->key_start. */
@@ -30,6 +37,27 @@ static AttentionShape attention_shape(const Pass *pass, size_t l) {
         .seq_key = batch->seq_key,
         .layer = l,
         .p = dropout_rate(pass, config->attention_dropout),
+        .longer_than = attention_short_length(pass, l),
+    };
+}
+
+/* The same of the short sequences, which attention_shape's leave out. */
+static ShortShape short_shape(const Pass *pass, const AttentionShape *shape) {
+    const ModelConfig *config = pass->config;
+    size_t P = config->k[shape->layer];
+    return (ShortShape){
+        .B = shape->B,
+        .H = shape->H,
+        .D = shape->D,
+        .P = P,
+        .N = config->n,
+        .G = projected_kv_matrices(config),
+        .proj_stride = P * config->n,
+        .longest = shape->longer_than,
+        .start = shape->start,
+        .seq_key = shape->seq_key,
+        .layer = shape->layer,
+        .p = shape->p,
     };
 }
 
@@ -52,37 +80,64 @@ static void branch_backward(const Pass *pass, size_t l, DropoutSite site, real *
     lap_elements(pass->acts, PROFILE_DROPOUT, batch->total * pass->config->width, 2);
 }
 
-/* `products` of size queries x keys x width over all heads (two forward, five backward), which
- * read and write `arrays` of queries and as many of keys. */
+/* Attention of all sequences, short and long: of the long ones `products` of size queries x keys x
+ * width over all heads (two forward, five backward), which read and write `arrays` of queries and
+ * as many of keys. */
 static void lap_attention(const Pass *pass, const AttentionShape *shape, int products, int arrays) {
-    const Batch *batch = pass->batch;
-    double C = (double)pass->config->width, pairs = 0;
-    for (size_t b = 0; b < batch->B; b++)
-        pairs += (double)(shape->start[b + 1] - shape->start[b]) *
-                 (double)(shape->key_start[b + 1] - shape->key_start[b]);
-    double rows = (double)batch->total + (double)shape->key_start[batch->B];
-    profile_lap(pass->acts->profile, PROFILE_ATTENTION, 2 * pairs * C * products,
+    bool trained = pass->config->projection != PROJECTION_FIXED;
+    double C = (double)pass->config->width, operations = 0, rows = 0;
+    for (size_t b = 0; b < shape->B; b++) {
+        size_t T = shape->start[b + 1] - shape->start[b];
+        size_t keys = shape->key_start[b + 1] - shape->key_start[b];
+        if (T > shape->longer_than) {
+            operations += 2 * (double)T * (double)keys * C * products;
+            rows += (double)(T + keys);
+        } else {
+            operations +=
+                2 * (double)shape->H *
+                (products == 2 ? short_attention_forward_size(T, shape->D, keys)
+                               : short_attention_backward_size(T, shape->D, keys, trained));
+            rows += 2 * (double)T;
+        }
+    }
+    profile_lap(pass->acts->profile, PROFILE_ATTENTION, operations,
                 rows * C * arrays * sizeof(real));
 }
 
-static void attend(const Pass *pass, const LayerActs *a, const AttentionShape *shape) {
+/* att_out and lse of all sequences; each kernel leaves out what is the other's. */
+static void attend(const Pass *pass, const LayerParams *w, const LayerActs *a,
+                   const AttentionShape *shape) {
     const AttentionKernel *kernel = pass->acts->kernel;
+    ShortShape brief = short_shape(pass, shape);
     if (kernel)
         kernel->forward(kernel->context, a->att_out, a->q, a->kp, a->vp, shape);
     else
         attention_forward(a->att_out, a->lse, a->q, a->kp, a->vp, shape, pass->acts->attention);
+    if (brief.longest > 0)
+        short_attention_forward(a->att_out, a->lse, a->q, a->k_pre, a->v_pre, w->seq_proj_k,
+                                w->seq_proj_v, &brief, pass->acts->attention);
     lap_attention(pass, shape, 2, 2);
 }
 
-static void attend_backward(const Pass *pass, const LayerActs *a, const AttentionShape *shape) {
+/* Gradients of queries and projected keys and values; of short sequences of keys, values, E and F:
+ * those of the values take the place of d_att. */
+static void attend_backward(const Pass *pass, const LayerParams *w, const LayerParams *g,
+                            const LayerActs *a, const AttentionShape *shape) {
     Activations *acts = pass->acts;
     const AttentionKernel *kernel = acts->kernel;
+    ShortShape brief = short_shape(pass, shape);
+    bool frozen = pass->config->projection == PROJECTION_FIXED;
     if (kernel)
         kernel->backward(kernel->context, acts->d_q, acts->d_kp, acts->d_vp, acts->d_att, a->q,
                          a->kp, a->vp, shape);
     else
         attention_backward(acts->d_q, acts->d_kp, acts->d_vp, acts->d_att, a->q, a->kp, a->vp,
                            a->att_out, a->lse, shape, acts->attention);
+    if (brief.longest > 0)
+        short_attention_backward(acts->d_q, acts->d_branch, acts->d_att,
+                                 frozen ? NULL : g->seq_proj_k, frozen ? NULL : g->seq_proj_v,
+                                 acts->d_att, a->q, a->k_pre, a->v_pre, w->seq_proj_k,
+                                 w->seq_proj_v, a->att_out, a->lse, &brief, acts->attention);
     lap_attention(pass, shape, 5, 4);
 }
 
@@ -96,7 +151,7 @@ void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *
     linear_forward(a->q, x, w->q_w, w->q_b, total, C, C);
     lap_linear(pass->acts, PROFILE_QKV, total, C, C, 1);
     projected_kv_forward(pass, l, x);
-    attend(pass, a, &shape);
+    attend(pass, w, a, &shape);
     linear_forward(sum, a->att_out, w->out_w, NULL, total, C, C);
     lap_linear(pass->acts, PROFILE_OUT, total, C, C, 1);
     add_residual(pass, l, SITE_ATTENTION, sum, residual, w->out_b);
@@ -114,10 +169,10 @@ void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real 
     linear_backward(acts->d_att, g->out_w, g->out_b, acts->d_branch, a->att_out, w->out_w, total, C,
                     C, 0);
     lap_linear(acts, PROFILE_OUT, total, C, C, 2);
-    attend_backward(pass, a, &shape);
+    attend_backward(pass, w, g, a, &shape); /* d_branch is free by now */
     linear_backward(d_x, g->q_w, g->q_b, acts->d_q, x, w->q_w, total, C, C, accumulate);
     lap_linear(acts, PROFILE_QKV, total, C, C, 2);
-    projected_kv_backward(pass, l, d_x, x); /* d_branch is free by now */
+    projected_kv_backward(pass, l, d_x, x, acts->d_branch, acts->d_att);
 }
 
 void ffn_block_recompute(const Pass *pass, size_t l, const real *x) {

@@ -16,8 +16,12 @@ typedef struct Pass {
     const Batch *batch;
 } Pass;
 
+/* Sequences of at most this many tokens have no projected keys and values in layer l: their
+ * attention is computed in the order of short_attention.h.  0: none. */
+size_t attention_short_length(const Pass *pass, size_t l);
+
 /* sum = residual + dropout(attention(x));  sum, x, residual (total,C); keeps q, k_pre, v_pre, kp,
- * vp, att_out and lse of layer l. */
+ * vp (of short sequences none), att_out and lse of layer l. */
 void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x,
                              const real *residual);
 

@@ -60,34 +60,45 @@ static void compress_first_backward(const Pass *pass, const Half *half, size_t P
 }
 
 /* Matrices of a projection: one shared by the heads, or one a head. */
-static size_t projection_groups(const ModelConfig *config) {
+size_t projected_kv_matrices(const ModelConfig *config) {
     return config->scope == SCOPE_HEAD ? config->heads : 1;
 }
 
-/* `products` of E or F with the rows of the batch, each of which reads or writes all matrices. */
-static void lap_project(const Pass *pass, size_t P, int products) {
+/* `products` of E or F with the rows of long sequences, each of which reads or writes all
+ * matrices. */
+static void lap_project(const Pass *pass, size_t P, size_t longer_than, int products) {
     const ModelConfig *config = pass->config;
-    double C = (double)config->width, total = (double)pass->batch->total, p = (double)P;
-    double matrices = (double)(projection_groups(config) * config->n) * p;
-    double bytes = (total * C + (double)pass->batch->B * p * C + matrices) * sizeof(real);
+    const Batch *batch = pass->batch;
+    double C = (double)config->width, p = (double)P, total = 0, sequences = 0;
+    for (size_t b = 0; b < batch->B; b++) {
+        size_t T = batch->start[b + 1] - batch->start[b];
+        if (T <= longer_than) continue;
+        total += (double)T;
+        sequences++;
+    }
+    double matrices = (double)(projected_kv_matrices(config) * config->n) * p;
+    double bytes = (total * C + sequences * p * C + matrices) * sizeof(real);
     profile_lap(pass->acts->profile, PROFILE_SEQ_PROJECT, 2 * p * total * C * products,
                 bytes * products);
 }
 
-static void project(const Pass *pass, real *y, const real *x, const real *proj, size_t P) {
+/* The part of the batch in the order of short_attention.h has neither projected keys nor values;
+ * compressing first leaves none to it, and longer_than is 0. */
+static void project(const Pass *pass, real *y, const real *x, const real *proj, size_t P,
+                    size_t longer_than) {
     const ModelConfig *config = pass->config;
     seq_project_forward(y, x, proj, P * config->n, pass->batch->start, pass->batch->B,
-                        projection_groups(config), P, config->n, config->width);
-    lap_project(pass, P, 1);
+                        projected_kv_matrices(config), P, config->n, config->width, longer_than);
+    lap_project(pass, P, longer_than, 1);
 }
 
 static void project_backward(const Pass *pass, real *d_x, const Half *half, const real *d_y,
-                             const real *x, size_t P, int accumulate) {
+                             const real *x, size_t P, size_t longer_than, int accumulate) {
     const ModelConfig *config = pass->config;
     seq_project_backward(d_x, half->d_proj, d_y, x, half->proj, P * config->n, pass->batch->start,
-                         pass->batch->B, projection_groups(config), P, config->n, config->width,
-                         accumulate);
-    lap_project(pass, P, half->d_proj ? 2 : 1);
+                         pass->batch->B, projected_kv_matrices(config), P, config->n, config->width,
+                         longer_than, accumulate);
+    lap_project(pass, P, longer_than, half->d_proj ? 2 : 1);
 }
 
 static void feature_forward(const Pass *pass, const Half *half, real *y, const real *x) {
@@ -116,44 +127,46 @@ void projected_kv_forward(const Pass *pass, size_t l, const real *x) {
         feature_forward(pass, &keys, keys.out, x);
         feature_forward(pass, &values, values.out, x);
     } else if (encoder_compresses_first(config, l, pass->batch->B, total)) {
-        project(pass, keys.pre, x, keys.proj, P);
-        if (!config->tie_kv) project(pass, values.pre, x, values.proj, P);
+        project(pass, keys.pre, x, keys.proj, P, 0);
+        if (!config->tie_kv) project(pass, values.pre, x, values.proj, P, 0);
         compress_first_forward(pass, &keys, P, keys.pre);
         compress_first_forward(pass, &values, P, config->tie_kv ? keys.pre : values.pre);
     } else {
+        size_t longer_than = attention_short_length(pass, l);
         feature_forward(pass, &keys, keys.pre, x);
         feature_forward(pass, &values, values.pre, x);
-        project(pass, keys.out, keys.pre, keys.proj, P);
-        project(pass, values.out, values.pre, values.proj, P);
+        project(pass, keys.out, keys.pre, keys.proj, P, longer_than);
+        project(pass, values.out, values.pre, values.proj, P, longer_than);
     }
 }
 
-void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x) {
+void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x, real *d_k,
+                           real *d_v) {
     const ModelConfig *config = pass->config;
     if (model_pools(config)) {
         pooled_kv_backward(pass, l, d_x, x);
         return;
     }
     size_t total = pass->batch->total, P = config->k[l];
-    real *d_pre = pass->acts->d_branch;
     Half keys = half_of(pass, l, true), values = half_of(pass, l, false);
     if (config->attention == ATTENTION_FULL) {
         feature_backward(pass, &keys, d_x, keys.d_out, x);
         feature_backward(pass, &values, d_x, values.d_out, x);
     } else if (encoder_compresses_first(config, l, pass->batch->B, total)) {
-        compress_first_backward(pass, &keys, P, d_pre, keys.pre, 0);
+        compress_first_backward(pass, &keys, P, d_k, keys.pre, 0);
         if (!config->tie_kv) {
-            project_backward(pass, d_x, &keys, d_pre, x, P, 1);
-            compress_first_backward(pass, &values, P, d_pre, values.pre, 0);
-            project_backward(pass, d_x, &values, d_pre, x, P, 1);
+            project_backward(pass, d_x, &keys, d_k, x, P, 0, 1);
+            compress_first_backward(pass, &values, P, d_v, values.pre, 0);
+            project_backward(pass, d_x, &values, d_v, x, P, 0, 1);
         } else { /* E = F: both gradients pass through one compression */
-            compress_first_backward(pass, &values, P, d_pre, keys.pre, 1);
-            project_backward(pass, d_x, &keys, d_pre, x, P, 1);
+            compress_first_backward(pass, &values, P, d_k, keys.pre, 1);
+            project_backward(pass, d_x, &keys, d_k, x, P, 0, 1);
         }
     } else {
-        project_backward(pass, d_pre, &keys, keys.d_out, keys.pre, P, 0);
-        feature_backward(pass, &keys, d_x, d_pre, x);
-        project_backward(pass, d_pre, &values, values.d_out, values.pre, P, 0);
-        feature_backward(pass, &values, d_x, d_pre, x);
+        size_t longer_than = attention_short_length(pass, l);
+        project_backward(pass, d_k, &keys, keys.d_out, keys.pre, P, longer_than, 0);
+        feature_backward(pass, &keys, d_x, d_k, x);
+        project_backward(pass, d_v, &values, values.d_out, values.pre, P, longer_than, 0);
+        feature_backward(pass, &values, d_x, d_v, x);
     }
 }
