@@ -177,3 +177,34 @@ void checkpoint_check_forgeries(const char *kind, const CheckpointForgery *forge
     }
     io_bytes_free(&file);
 }
+
+void checkpoint_check_flips(const char *kind, size_t stride) {
+    Err err;
+    Bytes file = checkpoint_fixture_file(kind);
+    size_t start = checkpoint_data_start(&file);
+    REQUIRE(checkpoint_accepts(file.data, file.size, &err));
+    for (size_t i = 0; i < file.size; i++) {
+        if (i >= start && i % stride != 0 && i + 64 <= file.size) continue;
+        file.data[i] ^= 1;
+        CHECK_MSG(!checkpoint_accepts(file.data, file.size, &err),
+                  "byte %zu of %zu: flip not noticed", i, file.size);
+        file.data[i] ^= 1;
+    }
+    io_bytes_free(&file);
+}
+
+void checkpoint_check_cuts(const char *kind) {
+    Err err;
+    Bytes file = checkpoint_fixture_file(kind);
+    for (size_t size = 0; size < file.size; size++) {
+        unsigned char *cut = malloc(size ? size : 1);
+        REQUIRE(cut);
+        memcpy(cut, file.data, size);
+        CHECK_MSG(!checkpoint_accepts(cut, size, &err), "accepted when cut to %zu of %zu bytes",
+                  size, file.size);
+        CHECK_MSG(strstr(err.msg, "cut off") != NULL, "cut to %zu bytes: %s", size, err.msg);
+        CHECK_INT(err.code, ERR_FAILED);
+        free(cut);
+    }
+    io_bytes_free(&file);
+}

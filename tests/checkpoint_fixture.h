@@ -50,6 +50,14 @@ bool checkpoint_accepts(const unsigned char *data, size_t size, Err *err);
 void checkpoint_check_refused(const char *name, const unsigned char *data, size_t size,
                               const char *message);
 
+/* No flipped byte of the fixture of that kind is accepted: each one before the tensors and at the
+ * end, every `stride`-th one in them. */
+void checkpoint_check_flips(const char *kind, size_t stride);
+
+/* Nor is the fixture cut to any length: in a buffer of just that size, so that a sanitizer sees
+ * each read beyond it. */
+void checkpoint_check_cuts(const char *kind);
+
 /* Start of the data section. */
 size_t checkpoint_data_start(const Bytes *file);
 

@@ -6,6 +6,7 @@
 
 #include "data_fixture.h"
 #include "harness.h"
+#include "lab_fixture.h"
 #include "rng.h"
 
 static const char YAML[] = "model: {n: 24, k: [6, 5], layers: 2, width: 12, heads: 3, ffn: 20}\n"
@@ -14,61 +15,22 @@ static const char YAML[] = "model: {n: 24, k: [6, 5], layers: 2, width: 12, head
                            "optimizer: {lr: 3e-4}\n"
                            "finetune: {init: none, holdout: 0.5, %s}\n";
 
-static void save(const char *path, const Tokenizer *tokenizer, const char *finetune,
-                 const char *const *names) {
+void class_fixture_model(LoadedModel *out, const char *finetune, const char *const *labels) {
     Config config;
-    ParamTable table;
-    Arena arena, counting = {0};
     Err err = {0};
-    LabelSet labels = {.names = (char **)(uintptr_t)names};
-    while (names[labels.count]) labels.count++;
+    LabelSet set = {.names = (char **)(uintptr_t)labels};
+    Tokenizer *tokenizer = lab_fixture_tokenizer();
+    while (labels[set.count]) set.count++;
     char yaml[1024];
     snprintf(yaml, sizeof yaml, YAML, finetune);
     CHECK_MSG(config_from_yaml(&config, yaml, "fixture", &err), "%s", err.msg);
     if (err.code) test_end();
     config_set_vocab(&config, tokenizer_vocab_size(tokenizer));
-    config.model.classes = labels.count;
-    REQUIRE(param_table_create(&table, &config.model, &err));
-    arena_take(&counting, table.block_reals, sizeof(real));
-    REQUIRE(arena_create(&arena, counting.used, &err));
-    real *weights = arena_take(&arena, table.block_reals, sizeof(real));
-    params_init(weights, &table, &config.model, 3);
-    for (size_t t = 0; t < table.count; t++) {
-        const Tensor *tensor = &table.items[t];
-        for (size_t i = 0; tensor->matrix && i < tensor->count; i++)
-            weights[tensor->offset + i] *= 15; /* so that texts differ in their predictions */
-    }
-    const TrainState state = {.step = 1, .best_valid_loss = 5, .dataset_sequences = 9};
-    CheckpointContent content = {.kind = "classifier",
-                                 .config = &config,
-                                 .state = &state,
-                                 .table = &table,
-                                 .weights = weights,
-                                 .tokenizer = tokenizer_bytes(tokenizer),
-                                 .labels = &labels};
-    if (!checkpoint_save(path, &content, &err)) {
-        test_fail(__FILE__, __LINE__, "%s", err.msg);
-        test_end();
-    }
-    arena_destroy(&arena);
-    param_table_destroy(&table);
+    config.model.classes = set.count;
+    lab_fixture_write("class.ckpt", &config, tokenizer, &set);
     config_free(&config);
-}
-
-void class_fixture_model(LoadedModel *out, const char *finetune, const char *const *labels) {
-    Config config;
-    Tokenizer *tokenizer;
-    Err err = {0};
-    data_fixture_config(&config);
-    data_fixture_train(&config);
-    REQUIRE(tokenizer_load(&tokenizer, config.tokenizer.model, &err));
-    save(test_temp_path("class.ckpt"), tokenizer, finetune, labels);
     tokenizer_destroy(tokenizer);
-    data_fixture_free(&config);
-    if (!loaded_model_open(out, test_temp_path("class.ckpt"), &err)) {
-        test_fail(__FILE__, __LINE__, "%s", err.msg);
-        test_end();
-    }
+    lab_fixture_open(out, "class.ckpt");
 }
 
 /* Words of a made-up text, `size` bytes of them, on one line. */

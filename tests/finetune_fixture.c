@@ -76,25 +76,16 @@ void task_config(Config *out, const char *run, const char *const *overrides) {
 }
 
 pid_t start_finetune(const char *run, ResumeMode resume, const char *const *overrides) {
-    test_temp_dir(); /* the child must find the parent's */
-    fflush(NULL);
-    pid_t pid = fork();
-    REQUIRE(pid >= 0);
+    pid_t pid = run_fork();
     if (pid > 0) return pid;
     Config config = {0};
     FinetuneResult result = {0};
     Err err = {0};
-    if (!getenv("TEST_VERBOSE")) log_quiet(true);
     bool ok =
         load_config(&config, run, overrides, &err) && finetune_run(&result, &config, resume, &err);
     finetune_result_free(&result);
     config_free(&config);
-    FILE *file = fopen(test_temp_path("message"), "w");
-    if (file) {
-        fputs(ok ? "" : err.msg, file);
-        fclose(file);
-    }
-    _exit(ok ? 0 : (int)err.code);
+    run_end(ok, &err);
 }
 
 RunResult run_finetune(const char *run, ResumeMode resume, const char *const *overrides) {

@@ -54,6 +54,9 @@ const char *test_temp_dir(void);
 /* Path of `name` in test_temp_dir(); one of 8 rotating static buffers. */
 const char *test_temp_path(const char *name);
 
+/* Files of a folder, hidden ones left out; ends the test if there is no such folder. */
+size_t test_count_files(const char *folder);
+
 /* |a - b| <= tol, false for NaN. */
 static inline bool test_close(double a, double b, double tol) {
     return a == b || fabs(a - b) <= tol;

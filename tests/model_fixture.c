@@ -191,6 +191,16 @@ void check_grads_equal(const Model *a, const Model *b, double floor, double tol)
     }
 }
 
+void check_loss_scale(Model *model, const Batch *batch, double tol) {
+    Model other;
+    model_create(&other, &model->config, batch->B, batch->total, ACTS_TRAINING);
+    double loss = model_backward(model, batch, 1);
+    CHECK_CLOSE(model_backward(&other, batch, 0.125) / loss, 0.125, tol);
+    for (size_t j = 0; j < model->table.block_reals; j++) other.grads[j] *= 8;
+    check_grads_equal(&other, model, 1e-5, 10 * tol);
+    model_destroy(&other);
+}
+
 static void batch_allocate(Batch *out, size_t B, size_t total) {
     *out = (Batch){.B = B, .total = total};
     out->start = calloc(B + 1, sizeof *out->start);

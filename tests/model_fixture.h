@@ -75,6 +75,10 @@ double array_error(const real *a, const real *b, size_t count);
  * times the largest of all tensors. */
 void check_grads_equal(const Model *a, const Model *b, double floor, double tol);
 
+/* Gradients and the loss that model_backward returns are proportional to loss_scale; the gradients
+ * of the model, which are zero, are overwritten. */
+void check_loss_scale(Model *model, const Batch *batch, double tol);
+
 /* Sequences of the given lengths with random ids; every third token or so is masked, at least
  * one in each sequence. */
 void model_batch_create(Batch *out, const size_t *lengths, size_t B, size_t vocab, uint64_t seed);

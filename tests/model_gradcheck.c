@@ -89,3 +89,16 @@ void grad_check_model(const ModelConfig *config, const char *name, GradBatches b
     if (batches & GRAD_SHORT) grad_check_batch(&c, grad_lengths_short, GRAD_B_SHORT);
     model_destroy(&c.model);
 }
+
+void grad_check_sharings(void (*check)(Scope scope, bool tie_kv)) {
+    for (size_t i = 0; i < 6; i++) check((Scope)(i / 2), i % 2);
+}
+
+void grad_check_full(const ModelConfig *config) {
+    for (size_t pre = 0; pre < 2; pre++) {
+        ModelConfig full = *config;
+        full.attention = ATTENTION_FULL;
+        full.norm = pre ? NORM_PRE : NORM_POST;
+        grad_check_model(&full, pre ? "full pre:" : "full:", GRAD_BOTH);
+    }
+}

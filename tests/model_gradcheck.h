@@ -32,4 +32,10 @@ void grad_check_batch(ModelGrad *grad, const size_t *lengths, size_t B);
 /* The same for a new model of random weights on the batches above. */
 void grad_check_model(const ModelConfig *config, const char *name, GradBatches batches);
 
+/* check(scope, tie_kv) for the six ways of sharing projections. */
+void grad_check_sharings(void (*check)(Scope scope, bool tie_kv));
+
+/* Full attention under both places of the LayerNorms; the rest as in config. */
+void grad_check_full(const ModelConfig *config);
+
 #endif

@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "prepare_fixture.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,15 +63,6 @@ void prepare_fixture_create(Config *config) {
 
 void prepare_fixture_rewrite(const Config *config, size_t shard, const char *text) {
     REQUIRE(io_write_file(config->data.train.items[shard], text, strlen(text), NULL));
-}
-
-size_t prepare_fixture_files(const char *dir) {
-    size_t count = 0;
-    DIR *d = opendir(dir);
-    REQUIRE(d != NULL);
-    for (struct dirent *e; (e = readdir(d)) != NULL;) count += e->d_name[0] != '.';
-    closedir(d);
-    return count;
 }
 
 void prepare_fixture_set_time(const char *path, long seconds) {

@@ -27,9 +27,6 @@ void prepare_fixture_refuses(const Config *config, ErrCode code, const char *par
 /* Replaces a training shard's text. */
 void prepare_fixture_rewrite(const Config *config, size_t shard, const char *text);
 
-/* Files of a folder, hidden ones left out. */
-size_t prepare_fixture_files(const char *folder);
-
 /* Sets a file's modification time, in seconds. */
 void prepare_fixture_set_time(const char *path, long seconds);
 

@@ -101,6 +101,15 @@ const char *test_temp_path(const char *name) {
     return path;
 }
 
+size_t test_count_files(const char *folder) {
+    size_t count = 0;
+    DIR *dir = opendir(folder);
+    REQUIRE(dir != NULL);
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) count += e->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
 static void remove_tree(const char *path) {
     struct stat st;
     if (lstat(path, &st) != 0) return;

@@ -105,32 +105,11 @@ static void test_bad_labels_are_not_saved(void) {
 }
 
 static void test_flipped_byte_is_noticed(void) {
-    Err err;
-    Bytes file = checkpoint_fixture_file("classifier");
-    REQUIRE(checkpoint_accepts(file.data, file.size, &err));
-    for (size_t i = 0; i < file.size; i++) {
-        file.data[i] ^= 1;
-        CHECK_MSG(!checkpoint_accepts(file.data, file.size, &err),
-                  "byte %zu of %zu: flip not noticed", i, file.size);
-        file.data[i] ^= 1;
-    }
-    io_bytes_free(&file);
+    checkpoint_check_flips("classifier", 1);
 }
 
-/* Every length, in a buffer of just that size, so that a sanitizer sees each read beyond it. */
 static void test_truncated_at_every_length(void) {
-    Err err;
-    Bytes file = checkpoint_fixture_file("classifier");
-    for (size_t size = 0; size < file.size; size++) {
-        unsigned char *cut = malloc(size ? size : 1);
-        REQUIRE(cut);
-        memcpy(cut, file.data, size);
-        CHECK_MSG(!checkpoint_accepts(cut, size, &err), "accepted when cut to %zu of %zu bytes",
-                  size, file.size);
-        CHECK_MSG(strstr(err.msg, "cut off") != NULL, "cut to %zu bytes: %s", size, err.msg);
-        free(cut);
-    }
-    io_bytes_free(&file);
+    checkpoint_check_cuts("classifier");
 }
 
 #define LABELS "\"labels\":[\"no\",\"\\\"yes\\\"\\n\\\\\",\"\xE5\x8F\xAF\"]"

@@ -26,36 +26,19 @@ static void check_sharing(Scope scope, bool tie_kv) {
         config.norm = i ? NORM_PRE : NORM_POST;
         config.k[0] = i ? 3 : 5;
         config.k[1] = i ? 5 : 3;
-        grad_check_model(&config, i ? "pre:" : "post:", GRAD_BOTH);
+        char name[64];
+        snprintf(name, sizeof name, "%s, %s:", config_sharing_name(&config), i ? "pre" : "post");
+        grad_check_model(&config, name, GRAD_BOTH);
     }
 }
 
-static void test_none(void) {
-    check_sharing(SCOPE_HEAD, false);
-}
-static void test_headwise(void) {
-    check_sharing(SCOPE_LAYER, false);
-}
-static void test_kv(void) {
-    check_sharing(SCOPE_LAYER, true);
-}
-static void test_layerwise(void) {
-    check_sharing(SCOPE_MODEL, true);
-}
-static void test_head_tied(void) {
-    check_sharing(SCOPE_HEAD, true);
-}
-static void test_model_untied(void) {
-    check_sharing(SCOPE_MODEL, false);
+static void test_sharing(void) {
+    grad_check_sharings(check_sharing);
 }
 
 static void test_full(void) {
-    for (size_t pre = 0; pre < 2; pre++) {
-        ModelConfig config = config_classifier();
-        config.attention = ATTENTION_FULL;
-        config.norm = pre ? NORM_PRE : NORM_POST;
-        grad_check_model(&config, pre ? "full pre:" : "full:", GRAD_BOTH);
-    }
+    ModelConfig config = config_classifier();
+    grad_check_full(&config);
 }
 
 static void test_fixed(void) {
@@ -76,12 +59,7 @@ static void test_two_classes(void) {
 }
 
 const Test tests_class_grad[] = {
-    {"none", test_none, TEST_DOUBLE},
-    {"headwise", test_headwise, TEST_DOUBLE},
-    {"kv", test_kv, TEST_DOUBLE},
-    {"layerwise", test_layerwise, TEST_DOUBLE},
-    {"head_tied", test_head_tied, TEST_DOUBLE},
-    {"model_untied", test_model_untied, TEST_DOUBLE},
+    {"sharing", test_sharing, TEST_DOUBLE},
     {"full", test_full, TEST_DOUBLE},
     {"fixed", test_fixed, TEST_DOUBLE},
     {"two_classes", test_two_classes, TEST_DOUBLE},

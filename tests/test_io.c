@@ -1,7 +1,6 @@
 #define _GNU_SOURCE /* unshare */
 #include "io.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -26,15 +25,6 @@ static bool file_is(const char *path, const void *data, size_t size) {
                 !memcmp(bytes.data, data, size);
     io_bytes_free(&bytes);
     return same;
-}
-
-static size_t files_in(const char *dir) {
-    size_t count = 0;
-    DIR *d = opendir(dir);
-    REQUIRE(d != NULL);
-    for (struct dirent *e; (e = readdir(d)) != NULL;) count += e->d_name[0] != '.';
-    closedir(d);
-    return count;
 }
 
 static void test_read(void) {
@@ -123,13 +113,13 @@ static void test_atomic_replaces_at_commit(void) {
     io_atomic_write(&file, "text", 4);
     CHECK(file_is(path, "old", 3));
     CHECK_INT(file.size, 8);
-    CHECK_INT(files_in(test_temp_dir()), 2);
+    CHECK_INT(test_count_files(test_temp_dir()), 2);
     char wanted[1024];
     snprintf(wanted, sizeof wanted, "%s.tmp.%ld", path, (long)getpid());
     CHECK_STR(file.temp_path, wanted);
     CHECK(io_atomic_commit(&file, &err));
     CHECK(file_is(path, "new text", 8));
-    CHECK_INT(files_in(test_temp_dir()), 1);
+    CHECK_INT(test_count_files(test_temp_dir()), 1);
     io_atomic_abort(&file); /* harmless after a commit */
     CHECK(file_is(path, "new text", 8));
 
@@ -137,7 +127,7 @@ static void test_atomic_replaces_at_commit(void) {
     io_atomic_write(&file, "never seen", 10);
     io_atomic_abort(&file);
     CHECK(file_is(path, "new text", 8));
-    CHECK_INT(files_in(test_temp_dir()), 1);
+    CHECK_INT(test_count_files(test_temp_dir()), 1);
 }
 
 static void test_atomic_needs_a_folder(void) {
@@ -211,7 +201,7 @@ static void test_a_write_that_fails(void) {
     CHECK_STR_CONTAINS(err.msg, strerror(EFBIG));
     CHECK(write_pattern(path, 20000, &err));
     CHECK(pattern_is_whole(path, 20000, 20000));
-    CHECK_INT(files_in(test_temp_dir()), 1);
+    CHECK_INT(test_count_files(test_temp_dir()), 1);
 }
 
 /* A small file system of this process alone, gone with it; false where that is not permitted. */
@@ -235,7 +225,7 @@ static void test_full_file_system(void) {
     CHECK_STR_CONTAINS(err.msg, strerror(ENOSPC));
     CHECK_INT(err.code, ERR_FAILED);
     CHECK(pattern_is_whole(path, 300000, 300000));
-    CHECK_INT(files_in(folder), 1);
+    CHECK_INT(test_count_files(folder), 1);
     CHECK(write_pattern(path, 400000, &err));
     CHECK(pattern_is_whole(path, 400000, 400000));
     umount(folder);
@@ -261,9 +251,9 @@ static void test_kill_while_writing(void) {
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
         CHECK(pattern_is_whole(path, LEAST, MOST));
-        leftovers += files_in(dir) > 1;
+        leftovers += test_count_files(dir) > 1;
         io_remove_stale_temps(dir);
-        CHECK_INT(files_in(dir), 1);
+        CHECK_INT(test_count_files(dir), 1);
     }
     CHECK_MSG(leftovers > 0, "no kill hit a write: the test shows nothing");
 }

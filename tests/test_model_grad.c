@@ -37,8 +37,8 @@ static void check_sharing(Scope scope, bool tie_kv) {
         if (fixed) config.projection = PROJECTION_FIXED;
         if (pre) config.norm = NORM_PRE;
         char name[64];
-        snprintf(name, sizeof name, "k %zu,%zu%s%s:", config.k[0], config.k[1],
-                 fixed ? " fixed" : "", pre ? " pre" : "");
+        snprintf(name, sizeof name, "%s, k %zu,%zu%s%s:", config_sharing_name(&config), config.k[0],
+                 config.k[1], fixed ? " fixed" : "", pre ? " pre" : "");
         /* a frozen matrix only leaves a gradient out: one batch each, in turn */
         grad_check_model(&config, name,
                          !fixed           ? GRAD_BOTH
@@ -47,32 +47,13 @@ static void check_sharing(Scope scope, bool tie_kv) {
     }
 }
 
-static void test_none(void) {
-    check_sharing(SCOPE_HEAD, false);
-}
-static void test_headwise(void) {
-    check_sharing(SCOPE_LAYER, false);
-}
-static void test_kv(void) {
-    check_sharing(SCOPE_LAYER, true);
-}
-static void test_layerwise(void) {
-    check_sharing(SCOPE_MODEL, true);
-}
-static void test_head_tied(void) {
-    check_sharing(SCOPE_HEAD, true);
-}
-static void test_model_untied(void) {
-    check_sharing(SCOPE_MODEL, false);
+static void test_sharing(void) {
+    grad_check_sharings(check_sharing);
 }
 
 static void test_full(void) {
-    for (size_t pre = 0; pre < 2; pre++) {
-        ModelConfig config = config_dropout();
-        config.attention = ATTENTION_FULL;
-        config.norm = pre ? NORM_PRE : NORM_POST;
-        grad_check_model(&config, pre ? "full pre:" : "full:", GRAD_BOTH);
-    }
+    ModelConfig config = config_dropout();
+    grad_check_full(&config);
 }
 
 static void test_one_layer(void) {
@@ -128,12 +109,7 @@ static void test_orders_are_both_exercised(void) {
 
 const Test tests_model_grad[] = {
     {"orders_are_both_exercised", test_orders_are_both_exercised, 0},
-    {"none", test_none, TEST_DOUBLE},
-    {"headwise", test_headwise, TEST_DOUBLE},
-    {"kv", test_kv, TEST_DOUBLE},
-    {"layerwise", test_layerwise, TEST_DOUBLE},
-    {"head_tied", test_head_tied, TEST_DOUBLE},
-    {"model_untied", test_model_untied, TEST_DOUBLE},
+    {"sharing", test_sharing, TEST_DOUBLE},
     {"full", test_full, TEST_DOUBLE},
     {"one_layer", test_one_layer, TEST_DOUBLE},
     {"extreme_k", test_extreme_k, TEST_DOUBLE},

@@ -209,7 +209,7 @@ static void test_changed_list(void) {
     Config config;
     prepare_fixture_create(&config);
     prepare_fixture_run(&config);
-    CHECK_INT(prepare_fixture_files(config.data.tokens), 4);
+    CHECK_INT(test_count_files(config.data.tokens), 4);
     Manifest first = prepare_fixture_load(&config);
     /* reversed order: the same shards, another data set */
     char *t = config.data.train.items[0];
@@ -224,7 +224,7 @@ static void test_changed_list(void) {
     config.data.train.count = 1;
     CHECK(prepare_fixture_is_stale(&config, "the list of text shards changed"));
     prepare_fixture_run(&config);
-    CHECK_INT(prepare_fixture_files(config.data.tokens), 3);
+    CHECK_INT(test_count_files(config.data.tokens), 3);
     CHECK(!io_is_file(first.train.shards[0].path));
     config.data.train.count = 2;
     /* moved from held-out to training text: nothing is encoded again */
@@ -262,7 +262,7 @@ static void test_unlisted_shards_go(void) {
     prepare_fixture_rewrite(&config, 1, "Another text.\n");
     prepare_fixture_run(&config);
     for (size_t i = 0; i < 4; i++) CHECK(io_is_file(test_temp_path(names[i])) == (i > 0));
-    CHECK_INT(prepare_fixture_files(config.data.tokens), 7);
+    CHECK_INT(test_count_files(config.data.tokens), 7);
     data_fixture_free(&config);
 }
 

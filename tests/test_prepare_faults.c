@@ -237,7 +237,7 @@ static void test_killed(void) {
         prepare_fixture_run(&config);
         Manifest m = prepare_fixture_load(&config);
         CHECK(m.data_hash == whole.data_hash);
-        CHECK_INT(prepare_fixture_files(config.data.tokens),
+        CHECK_INT(test_count_files(config.data.tokens),
                   4); /* the child's temporary files are gone */
         manifest_free(&m);
     }
@@ -287,7 +287,7 @@ static void test_stop_signal(void) {
         stop_signal_install(&signals);
         kill(getpid(), SIGUSR1);
         prepare_fixture_refuses(&config, ERR_SIGNAL, "stopped by SIGUSR1");
-        CHECK_INT(prepare_fixture_files(config.data.tokens), 0);
+        CHECK_INT(test_count_files(config.data.tokens), 0);
         stop_signal_restore(&signals);
     }
     stop_signal_install(&signals); /* an earlier request is forgotten */
@@ -305,7 +305,7 @@ static void test_full_disk(void) {
     signal(SIGXFSZ, SIG_IGN);
     REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     prepare_fixture_refuses(&config, ERR_FAILED, "cannot write");
-    CHECK_INT(prepare_fixture_files(config.data.tokens), 0);
+    CHECK_INT(test_count_files(config.data.tokens), 0);
     data_fixture_free(&config);
 }
 

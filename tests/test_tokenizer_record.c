@@ -234,7 +234,7 @@ static void test_stop_signal(void) {
     CHECK(!tokenizer_train(&config, &err));
     CHECK_INT(err.code, ERR_SIGNAL);
     CHECK(!io_is_file(config.tokenizer.model));
-    CHECK_INT(prepare_fixture_files(test_temp_dir()), 2); /* nothing but the texts */
+    CHECK_INT(test_count_files(test_temp_dir()), 2); /* nothing but the texts */
     pthread_join(thread, NULL);
     test_end(); /* the trainer may still be at work */
 }

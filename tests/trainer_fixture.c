@@ -66,26 +66,33 @@ const char *run_path(const char *run, const char *name) {
     return test_temp_path(path);
 }
 
-pid_t run_start(const char *run, ResumeMode resume, const char *const *overrides) {
+pid_t run_fork(void) {
     test_temp_dir(); /* the child must find the parent's */
     fflush(NULL);
     pid_t pid = fork();
     REQUIRE(pid >= 0);
-    if (pid == 0) {
-        Config config;
-        Err err = {0};
-        if (!getenv("TEST_VERBOSE")) log_quiet(true);
-        run_config(&config, run, overrides);
-        bool ok = trainer_pretrain(&config, resume, &err);
-        config_free(&config);
-        FILE *file = fopen(test_temp_path("message"), "w");
-        if (file) {
-            fputs(ok ? "" : err.msg, file);
-            fclose(file);
-        }
-        _exit(ok ? 0 : (int)err.code);
-    }
+    if (pid == 0 && !getenv("TEST_VERBOSE")) log_quiet(true);
     return pid;
+}
+
+void run_end(bool ok, const Err *err) {
+    FILE *file = fopen(test_temp_path("message"), "w");
+    if (file) {
+        fputs(ok ? "" : err->msg, file);
+        fclose(file);
+    }
+    _exit(ok ? 0 : (int)err->code);
+}
+
+pid_t run_start(const char *run, ResumeMode resume, const char *const *overrides) {
+    pid_t pid = run_fork();
+    if (pid > 0) return pid;
+    Config config;
+    Err err = {0};
+    run_config(&config, run, overrides);
+    bool ok = trainer_pretrain(&config, resume, &err);
+    config_free(&config);
+    run_end(ok, &err);
 }
 
 RunResult run_wait(pid_t pid) {

@@ -33,6 +33,11 @@ RunResult run_pretrain(const char *run, ResumeMode resume, const char *const *ov
 pid_t run_start(const char *run, ResumeMode resume, const char *const *overrides);
 RunResult run_wait(pid_t pid);
 
+/* A run of another kind: forks as run_start does, and in the child (0) it ends with what run_wait
+ * gives its parent. */
+pid_t run_fork(void);
+void run_end(bool ok, const Err *err) __attribute__((noreturn));
+
 /* Waits until metrics.jsonl of the run has `lines` lines; false after 60 seconds or when the
  * process ended. */
 bool run_wait_lines(pid_t pid, const char *run, size_t lines);
