@@ -99,9 +99,9 @@ bool sweep_write_given(const SweepRun *run, const Config *config, Err *err) {
 bool sweep_check_given(const Sweep *sweep, const SweepRun *run, Err *err) {
     Config stored, config;
     char *shared_run;
-    char *path = sweep_path(run->dir, GIVEN_NAME, err);
-    if (!path) return false;
-    bool there = io_is_file(path), ok = true;
+    char *path = sweep_path(run->dir, GIVEN_NAME, err),
+         *own = sweep_path(run->dir, "config.yaml", err);
+    bool there = path && own && io_is_file(path) && io_is_file(own), ok = path && own;
     if (there) ok = config_load(&stored, path, NULL, 0, err);
     if (there && ok) {
         ok = sweep_run_config(&config, &shared_run, sweep, run, err);
@@ -113,5 +113,6 @@ bool sweep_check_given(const Sweep *sweep, const SweepRun *run, Err *err) {
         config_free(&stored);
     }
     free(path);
+    free(own);
     return ok;
 }

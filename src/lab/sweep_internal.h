@@ -51,7 +51,8 @@ bool sweep_run_arguments(Arguments *out, const Sweep *sweep, const SweepRun *run
                          const Config *config, size_t threads, Err *err);
 
 /* Writes given.yaml; and fails with ERR_CONFIG if the one that is there is of a run that could not
- * go on with the configuration of now. */
+ * go on with the configuration of now.  A run without a config.yaml of its own has trained nothing:
+ * it may begin again with another. */
 bool sweep_write_given(const SweepRun *run, const Config *config, Err *err);
 bool sweep_check_given(const Sweep *sweep, const SweepRun *run, Err *err);
 

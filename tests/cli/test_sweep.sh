@@ -292,6 +292,18 @@ begin changed && {
     run sweep s.yaml train.log_every=2
     expect_status 0
     expect "new seeds are not done" in_state "done" 12
+    # a run that failed before it trained anything is repeated with what was wrong put right
+    echo 'finetune: {task: custom, text: none, label: label, holdout: 0.2}' >task.yaml
+    printf 'data: {train: rows.tsv}\ntrain: {epochs: 1, batch: 8, threads: 1, log_every: 1}\n' >>task.yaml
+    write_tasks
+    run sweep s.yaml run=runs/u sweep.seeds=1 'sweep.grid={model.k: [6]}' sweep.finetune=task.yaml
+    expect_status 1
+    sed -i 's/text: none/text: text/' task.yaml
+    run sweep s.yaml run=runs/u sweep.seeds=1 'sweep.grid={model.k: [6]}' sweep.finetune=task.yaml train.steps=6
+    expect_status 2
+    expect_err "train.steps was 5 when the run was started, now it is 6"
+    run sweep s.yaml run=runs/u sweep.seeds=1 'sweep.grid={model.k: [6]}' sweep.finetune=task.yaml
+    expect_status 0
 }
 
 # Threads are divided unless they are given; text is prepared once.
