@@ -90,7 +90,7 @@ typedef struct Command {
 
 extern const Command command_bench, command_embed, command_eval, command_fill_mask,
     command_finetune, command_inspect, command_plan, command_predict, command_prepare,
-    command_pretrain, command_spectrum, command_sweep, command_tokenizer;
+    command_pretrain, command_report, command_spectrum, command_sweep, command_tokenizer;
 
 /* Takes arguments and options apart.  Fails with ERR_CONFIG; free with args_free in any case. */
 bool args_parse(Args *out, const Command *command, int argc, char **argv, Err *err);
