@@ -182,6 +182,30 @@ static void test_random_round_trips(void) {
     }
 }
 
+static void test_attention_is_described(void) {
+    static const struct {
+        const char *model, *text;
+    } rows[] = {
+        {"attention: full", "full attention"},
+        {"attention: full, projection: conv", "full attention"},
+        {"sharing: kv", "kv"},
+        {"projection: fixed", "fixed, headwise"},
+        {"projection: mean", "mean pooling"},
+        {"projection: max, sharing: layerwise", "max pooling"},
+        {"projection: conv, sharing: {scope: model, tie_kv: false}",
+         "convolution, scope: model, tie_kv: false"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char yaml[160], text[64];
+        Config c;
+        snprintf(yaml, sizeof yaml, "model: {%s}\n", rows[i].model);
+        fixture_parse(&c, yaml);
+        config_describe_attention(text, sizeof text, &c.model);
+        CHECK_STR(text, rows[i].text);
+        config_free(&c);
+    }
+}
+
 static void test_differences(void) {
     Config a, b;
     fixture_parse(&a, "train: {steps: 5}\n");
@@ -246,7 +270,11 @@ static void test_indentation(void) {
 }
 
 const Test tests_config_yaml[] = {
-    {"indentation", test_indentation, 0}, {"short_rate", test_short_rate, 0},
-    {"number_text", test_number_text, 0}, {"random_round_trips", test_random_round_trips, 0},
-    {"differences", test_differences, 0}, {0},
+    {"indentation", test_indentation, 0},
+    {"short_rate", test_short_rate, 0},
+    {"number_text", test_number_text, 0},
+    {"random_round_trips", test_random_round_trips, 0},
+    {"differences", test_differences, 0},
+    {"attention_is_described", test_attention_is_described, 0},
+    {0},
 };

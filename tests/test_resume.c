@@ -57,6 +57,17 @@ static void test_killed_run_with_short_sequences(void) {
     check_runs_equal("whole", "parts");
 }
 
+/* Kernels of a convolution, with their moments, go on where they stood. */
+static void test_killed_run_that_pools(void) {
+    const char *const *o = OVERRIDES("train.steps=60", "train.eval_every=10", "checkpoint.every=10",
+                                     "model.projection=conv", "model.k=7", "train.short_rate=0.3");
+    corpus_write(LINES);
+    check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
+    check_code(run_interrupted("parts", RESUME_NEVER, o, 35, SIGKILL), -1, NULL);
+    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
+    check_runs_equal("whole", "parts");
+}
+
 /* Below these sizes the kernels leave a second thread asleep. */
 static void check_sizes_are_shared(const char *run, const char *const *overrides,
                                    size_t sequences) {
@@ -304,6 +315,7 @@ static void test_one_process_a_folder(void) {
 const Test tests_resume[] = {
     {"killed_run_is_exact", test_killed_run_is_exact, 0},
     {"killed_run_with_short_sequences", test_killed_run_with_short_sequences, 0},
+    {"killed_run_that_pools", test_killed_run_that_pools, 0},
     {"killed_run_is_exact_on_two_threads", test_killed_run_is_exact_on_two_threads, TEST_FLOAT},
     {"signals_save_and_resume", test_signals_save_and_resume, TEST_FLOAT},
     {"other_budgets_resume", test_other_budgets_resume, TEST_FLOAT},

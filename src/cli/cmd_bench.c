@@ -97,10 +97,17 @@ static bool run_kernels(const Args *args, Err *err) {
 /* ---- bench step */
 
 /* Share of the peak that limits the part: matrix products, or memory. */
+/* By the matrix product's speed, not by memory's?  Pooling is no product: less than an operation a
+ * byte. */
+static bool part_is_product(const BenchStep *s, ProfilePart part) {
+    const ProfileEntry *entry = &s->profile.parts[part];
+    return profile_part_is_product(part) && entry->operations >= entry->bytes;
+}
+
 static double part_fraction(const BenchStep *s, ProfilePart part) {
     const ProfileEntry *entry = &s->profile.parts[part];
     if (!(entry->seconds > 0)) return 0;
-    if (profile_part_is_product(part))
+    if (part_is_product(s, part))
         return entry->operations / entry->seconds / 1e9 / s->peak_gflops;
     return entry->bytes / entry->seconds / 1e9 / s->memory_peak;
 }
@@ -139,7 +146,7 @@ static void add_profile(cJSON *object, const BenchStep *s) {
         cJSON_AddNumberToObject(item, "operations", entry->operations / steps);
         cJSON_AddNumberToObject(item, "bytes", entry->bytes / steps);
         cJSON_AddStringToObject(item, "limit",
-                                profile_part_is_product(part) ? "matrix product" : "memory");
+                                part_is_product(s, part) ? "matrix product" : "memory");
         cJSON_AddNumberToObject(item, "fraction_of_peak", part_fraction(s, part));
     }
 }

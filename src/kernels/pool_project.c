@@ -110,9 +110,9 @@ static void max_columns_backward(real *restrict d_x, const real *restrict d_y,
         real *restrict d_x_t = d_x + t * C;
 #pragma omp simd
         for (size_t c = 0; c < cols; c++) {
-            bool is_max = x_t[c] == y[c];
-            d_x_t[c] = is_max ? left[c] : 0;
-            left[c] = is_max ? 0 : left[c];
+            real taken = x_t[c] == y[c] ? left[c] : 0;
+            d_x_t[c] = taken;
+            left[c] -= taken;
         }
     }
 }

@@ -14,6 +14,7 @@
 #include "linear.h"
 #include "optimizer.h"
 #include "params.h"
+#include "pool_project.h"
 #include "rng.h"
 #include "seq_project.h"
 
@@ -42,6 +43,7 @@ typedef struct Work {
     real *attention, *norm;      /* scratch */
     real *moments;               /* 4 * (V,C): weights, both moments and gradients of one tensor */
     AttentionShape shape;
+    PoolShape pool;   /* windows of N/P tokens */
     ParamTable table; /* of that tensor */
     Tensor tensor;
 } Work;
@@ -120,6 +122,7 @@ static bool work_create(Work *w, Err *err) {
                                 .key_start = w->key_start,
                                 .seq_key = w->seq_key,
                                 .p = 0};
+    w->pool = (PoolShape){w->B, w->P, w->N, w->C, w->start, w->key_start};
     w->tensor =
         (Tensor){.name = "token", .rows = w->V, .cols = w->C, .count = w->V * w->C, .matrix = true};
     w->table = (ParamTable){.items = &w->tensor,
@@ -187,6 +190,32 @@ static void run_project_heads(void *p) {
     Work *w = p;
     seq_project_forward(w->d_kp, w->x, w->w, w->P * w->N, w->start, w->B, w->H, w->P, w->N, w->C,
                         0);
+}
+static void run_mean_forward(void *p) {
+    Work *w = p;
+    pool_mean_forward(w->d_kp, w->x, &w->pool);
+}
+static void run_mean_backward(void *p) {
+    Work *w = p;
+    pool_mean_backward(w->y, w->kp, &w->pool);
+}
+static void run_max_forward(void *p) {
+    Work *w = p;
+    pool_max_forward(w->d_kp, w->x, &w->pool);
+}
+/* d_kp: the maxima, as run_max_forward leaves them. */
+static void run_max_backward(void *p) {
+    Work *w = p;
+    pool_max_backward(w->y, w->kp, w->x, w->d_kp, &w->pool);
+}
+/* The taps of the heads are few; w->w is large enough. */
+static void run_conv_forward(void *p) {
+    Work *w = p;
+    pool_conv_forward(w->d_kp, w->x, w->w, 0, w->H, &w->pool);
+}
+static void run_conv_backward(void *p) {
+    Work *w = p;
+    pool_conv_backward(w->y, w->d_w, w->kp, w->x, w->w, 0, w->H, &w->pool);
 }
 static void run_attention_forward(void *p) {
     Work *w = p;
@@ -271,6 +300,10 @@ static double rows_flops(const Work *w) {
 static double rows_bytes(const Work *w) {
     return (double)w->total * (double)w->C * REAL;
 }
+/* Tokens and windows once. */
+static double pool_bytes(const Work *w) {
+    return (double)(w->total + w->B * w->P) * (double)w->C * REAL;
+}
 static double ff_bytes(const Work *w) {
     return (double)w->total * (double)w->FF * REAL;
 }
@@ -306,6 +339,14 @@ static const Case cases[] = {
     {"sequence projection backward", "B of P x N x C, 2 products", run_project_backward, FLOPS, 2,
      rows_flops},
     {"sequence projection per head", "B*H of P x N x D", run_project_heads, FLOPS, 1, rows_flops},
+    {"mean of windows forward", "total x C to B*P x C", run_mean_forward, BYTES, 1, pool_bytes},
+    {"mean of windows backward", "total x C, 1 read, 1 write", run_mean_backward, BYTES, 2,
+     rows_bytes},
+    {"max of windows forward", "total x C to B*P x C", run_max_forward, BYTES, 1, pool_bytes},
+    {"max of windows backward", "total x C, 1 read, 1 write", run_max_backward, BYTES, 2,
+     rows_bytes},
+    {"convolution forward", "total x C to B*P x C", run_conv_forward, BYTES, 1, pool_bytes},
+    {"convolution backward", "total x C, 1 read, 1 write", run_conv_backward, BYTES, 2, rows_bytes},
     {"attention forward", "B*H of N x P x D, 2 products", run_attention_forward, FLOPS, 2,
      rows_flops},
     {"attention backward", "B*H of N x P x D, 5 products", run_attention_backward, FLOPS, 5,
