@@ -70,9 +70,10 @@ static void add_peak(Finds *finds, const Model *m, size_t g, size_t i, size_t ro
     finds->sum += logit(m, g, i, row);
 }
 
-static void check_finds(const Finds *finds, double least_right, double wanted_peak) {
+static void check_finds(const Finds *finds, size_t least_queries, double least_right,
+                        double wanted_peak) {
     double right = (double)finds->right / (double)finds->queries;
-    CHECK_MSG(finds->queries > 500 && right >= least_right, "%.3f of %zu queries look right", right,
+    CHECK_MSG(finds->queries >= least_queries && right >= least_right, "%.3f of %zu queries look right", right,
               finds->queries);
     CHECK_CLOSE(finds->sum / (double)finds->peaks, wanted_peak, 1);
 }
@@ -93,17 +94,18 @@ static void test_full_attention_looks_at_its_offset(void) {
                 look(&finds, &m, g, i, LONG, wanted);
                 add_peak(&finds, &m, g, i, wanted);
             }
-        check_finds(&finds, 0.99, 20);
+        check_finds(&finds, 500, 0.99, 20);
         model_destroy(&m);
     }
 }
 
 /* One query of a head with its own E of stride S: the row of the wanted position if the class has
- * it, the empty last row, of logit 0, if not. */
+ * it; in the first layer the empty last row, of logit 0, if not. */
 static void look_strided(Finds *finds, const Model *m, size_t S, size_t g, size_t i) {
     size_t k = m->config.k[0], wanted = position_at(i, single_offsets[g / S % 8]);
     if (wanted >= LONG || wanted / S >= k - 1) return;
     bool has_it = wanted % S == g % S;
+    if (!has_it && g >= HEADS) return;
     CHECK_CLOSE(logit(m, g, i, k - 1), 0, 0);
     look(finds, m, g, i, k, has_it ? wanted / S : k - 1);
     if (has_it) add_peak(finds, m, g, i, wanted / S);
@@ -114,12 +116,14 @@ static void test_strided_heads_look_at_their_offset_or_away(void) {
     for (size_t v = 0; v < 4; v++) {
         ModelConfig config = config_wide(SCOPE_HEAD, LONG / strides[v]);
         Model m;
-        Finds finds = {0};
+        Finds first = {0}, deeper = {0};
         create(&m, &config, 1);
         see_whole_sequence(&m);
         for (size_t g = 0; g < 2 * HEADS; g++)
-            for (size_t i = 0; i < LONG; i++) look_strided(&finds, &m, strides[v], g, i);
-        check_finds(&finds, 0.95, 3); /* 17 below full attention's */
+            for (size_t i = 0; i < LONG; i++)
+                look_strided(g < HEADS ? &first : &deeper, &m, strides[v], g, i);
+        check_finds(&first, 200, 0.95, 3); /* 17 below full attention's */
+        check_finds(&deeper, 40, 0.95, 12);
         model_destroy(&m);
     }
 }
@@ -165,6 +169,7 @@ static double group_error(const Model *heads, const Model *full, size_t first, s
     return sqrt(error / size);
 }
 
+/* In the first layer, which has the bias that turns a head away from what it does not have. */
 static void test_strided_heads_add_up_to_full_attention(void) {
     static const size_t strides[] = {1, 2, 4};
     for (size_t v = 0; v < 3; v++) {
@@ -177,7 +182,7 @@ static void test_strided_heads_add_up_to_full_attention(void) {
         model_copy_weights(&full, &heads);
         see_whole_sequence(&heads);
         see_whole_sequence(&full);
-        for (size_t first = 0; first < 2 * HEADS; first += S) {
+        for (size_t first = 0; first < (S == 1 ? 2 : 1) * HEADS; first += S) {
             double error = group_error(&heads, &full, first, S);
             /* a share e^-3 for the empty row, and what heads without the wanted position see of
              * its neighbours: 0.11 to 0.25 was seen.  With k = n only rounding. */

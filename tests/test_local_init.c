@@ -180,8 +180,8 @@ static double added(const real *local, const real *normal, size_t row, size_t co
 }
 
 static void check_head(const LayerParams *local, const LayerParams *normal, size_t h, double offset,
-                       bool has_sink) {
-    double alpha = sqrt(20 * sqrt((double)D) / (2.0 * PAIRS)), bias = sqrt(17 * sqrt((double)D));
+                       double peak, bool has_sink) {
+    double alpha = sqrt(peak * sqrt((double)D) / (2.0 * PAIRS)), bias = sqrt(17 * sqrt((double)D));
     size_t last = h * D + D - 1, wrong = 0;
     for (size_t e = 0; e < D; e++) {
         size_t row = h * D + e, pair = e / 2;
@@ -213,9 +213,11 @@ static void test_queries_keys_and_the_rest(void) {
         create(&local, &config);
         config.init = INIT_SCHEME_NORMAL;
         create(&normal, &config);
-        for (size_t g = 0; g < 2 * H; g++)
+        for (size_t g = 0; g < 2 * H; g++) {
+            bool has_sink = S > 1 && g < H;
             check_head(&local.params.layers[g / H], &normal.params.layers[g / H], g % H,
-                       single_offsets[g / S], S > 1);
+                       single_offsets[g / S], S == 1 || g < H ? 20 : 12, has_sink);
+        }
         for (size_t i = 0; i < local.table.count; i++) {
             const Tensor *t = &local.table.items[i];
             size_t n = 0;

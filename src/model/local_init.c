@@ -8,6 +8,7 @@ static const double EMBEDDING_STD = 0.1;
 static const double NORMAL_STD = 0.02;       /* what params_init gave the matrices */
 static const double PEAK_LOGIT = 20;         /* q . k / sqrt(d) at the wanted position */
 static const double SINK_LOGIT = 17;         /* below the peak, above what the next position has */
+static const double DEEPER_PEAK_LOGIT = 12;  /* of heads without all positions, after layer 0 */
 static const double HIGHEST_FREQUENCY = 2.5; /* radians a position: neighbours differ clearly */
 
 enum { OFFSETS = 8 };
@@ -81,8 +82,9 @@ static void init_embeddings(Params *params, const Local *s) {
 /* q_i = R(offset) position_i and k_j = position_j, both times alpha, in the head's first elements.
  */
 static void init_queries_keys(LayerParams *layer, const Local *s, size_t l, size_t head) {
+    double peak = l > 0 && heads_per_offset(s, l) > 1 ? DEEPER_PEAK_LOGIT : PEAK_LOGIT;
     /* pairs of radius sqrt(2) after the LayerNorm: q . k = alpha^2 2 pairs at the peak */
-    double alpha = sqrt(PEAK_LOGIT * sqrt((double)s->d) / (2 * (double)s->pairs));
+    double alpha = sqrt(peak * sqrt((double)s->d) / (2 * (double)s->pairs));
     for (size_t p = 0; p < s->pairs; p++) {
         double angle = head_offset(s, l, head) * frequency(s, p);
         real *q = layer->q_w + (head * s->d + 2 * p) * s->C + 2 * p, *q_next = q + s->C;
@@ -151,7 +153,7 @@ static void init_layer(LayerParams *layer, const Local *s, size_t l) {
     for (size_t h = 0; h < s->H; h++) {
         init_queries_keys(layer, s, l, h);
         if (heads_per_offset(s, l) == 1) continue;
-        init_sink(layer, s, h);
+        if (l == 0) init_sink(layer, s, h);
         if (offset_number(s, l, h) != offset_number(s, l, first)) first = h;
         if (h > first) copy_values(layer, s, h, first);
     }
