@@ -102,7 +102,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS := $(MAKEFLAGS) -j$(shell nproc 2>/dev/null || echo 1)
 endif
 
-.PHONY: all libraries run_tests demo test check gradcheck asan fuzz check-headers check-layers bench lint ci info install \
+.PHONY: all libraries run_tests demo test check gradcheck asan fuzz check-headers check-layers bench compare lint ci info install \
 	clean help fuzzers format FORCE
 ifeq ($(BUILD),release)
 all: build/linformer build/liblinformer.a
@@ -220,6 +220,12 @@ bench: build/linformer
 	build/linformer bench kernels
 	build/linformer bench step configs/pretrain/small.yaml
 
+# Python with torch and numpy; COMPARE adds options, or another config
+PYTHON ?= python3
+COMPARE ?= configs/pretrain/linformer-base.yaml tokenizer.vocab_size=32000
+compare: build/linformer
+	$(PYTHON) scripts/compare_torch.py $(COMPARE)
+
 ci:
 	@.ci/run
 
@@ -252,6 +258,7 @@ help:
 	@echo 'make asan           all tests under the address and undefined-behaviour sanitizers; T="filter ..." picks some'
 	@echo 'make fuzz           every fuzz target for FUZZ_SECONDS=60 under the sanitizers'
 	@echo 'make bench          speed of the kernels and of a training step'
+	@echo 'make compare        our speed and memory beside those of PyTorch, taking turns; PYTHON= with torch, COMPARE="CONFIG options"'
 	@echo 'make lint           check-headers, check-layers, forbidden flags, and the linters that are installed'
 	@echo 'make check-headers  every header compiles alone'
 	@echo 'make check-layers   includes go downward only, third-party headers stay with their owners'

@@ -107,4 +107,16 @@ typedef struct BenchFinetune {
 bool bench_finetune(BenchFinetune *out, const Config *config, const BenchFinetuneOptions *options,
                     Err *err);
 
+/* A model that another program measures step by step, as bench_step does it or, without
+ * `training`, passes of the encoder: for comparisons in which programs take turns.  Reads a
+ * command a line from `in` until it ends, and answers each with a JSON object on a line of `out`,
+ * after a first one that describes the machine and the work (FILE * both):
+ *     batch      {"sequences", "ids", "masked_rows", "labels"}: the batch of every step
+ *     save PATH  {"saved"}: the weights as a checkpoint without tokenizer
+ *     step       {"seconds", "loss"}: an update and the loss before it; else {"seconds", "rms",
+ *                "first"}, of the hidden states their root mean square and the first element
+ *     memory     {"peak_bytes"}: largest resident set since the model was made */
+bool bench_serve(void *in, void *out, const Config *config, size_t sequences, bool training,
+                 Err *err);
+
 #endif

@@ -358,4 +358,5 @@ def main():
         write_case(name, 2000 + i, os.path.join(folder, name + ".ref"))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -15,7 +15,7 @@
 typedef struct Options {
     bool help, json, quiet, resume, stats, profile;
     bool list, slurm, dry_run, fail_fast, retry_failed;
-    bool squared, each_head, dump_matrices, projections;
+    bool squared, each_head, dump_matrices, projections, inference;
     size_t top, batch, threads, sequences, steps, warmup, pad, jobs, index, total_k, multiple;
     size_t layers, tokens, rounds, memory;
     double gflops, suggest_k, seconds;

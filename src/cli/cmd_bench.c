@@ -158,8 +158,7 @@ static void print_step(const BenchStep *s, const Config *config) {
     bench_print_machine(s->cpu_share);
     printf(
         "model      %zu layers, width %zu, %zu heads, ffn %zu, n %zu, k %zu, %s, vocabulary %s\n",
-        m->layers, m->width, m->heads, m->ffn, m->n, m->k[0],
-        attention, show_count(m->vocab));
+        m->layers, m->width, m->heads, m->ffn, m->n, m->k[0], attention, show_count(m->vocab));
     printf("batch      %zu sequences, %s tokens, %s masked\n", s->sequences, show_count(s->tokens),
            show_count(s->masked));
     printf("step       %.1f ms, median of %zu (%.1f to %.1f)\n", 1e3 * s->step_s, s->steps,
@@ -212,6 +211,21 @@ static bool run_step(const Args *args, Err *err) {
         ok = print_step_json(&step, err);
     else if (ok)
         print_step(&step, &config);
+    config_free(&config);
+    return ok;
+}
+
+/* ---- bench serve */
+
+static bool run_serve(const Args *args, Err *err) {
+    if (args->count < 2)
+        return err_set(err, ERR_CONFIG,
+                       "bench serve needs a CONFIG: bench serve CONFIG [section.key=value ...]");
+    const Options *o = &args->options;
+    Config config;
+    bool ok = load_config(&config, args, 1, err) && take_vocab(&config, err) &&
+              threads_start(o->threads ? o->threads : config.train.threads, err) &&
+              bench_serve(stdin, stdout, &config, o->sequences, !o->inference, err);
     config_free(&config);
     return ok;
 }
@@ -278,10 +292,11 @@ static bool check_options(const Options *o, const char *kind, Err *err) {
     const struct {
         const char *name, *kinds;
         bool is_given;
-    } given[] = {{"--sequences", "step", o->sequences > 0},
+    } given[] = {{"--sequences", "step serve", o->sequences > 0},
                  {"--steps", "step finetune", o->steps > 0},
                  {"--warmup", "step", o->warmup > 0},
                  {"--profile", "step", o->profile},
+                 {"--inference", "serve", o->inference},
                  {"--pad", "finetune", o->pad > 0},
                  {"--n", LENGTHS, o->n},
                  {"--k", LENGTHS, o->k},
@@ -312,11 +327,8 @@ static bool run(const Args *args, Err *err) {
     static const struct {
         const char *name;
         bool (*run)(const Args *args, Err *err);
-    } kinds[] = {{"kernels", run_kernels},
-                 {"step", run_step},
-                 {"inference", run_inference},
-                 {"train", run_train},
-                 {"finetune", run_finetune}};
+    } kinds[] = {{"kernels", run_kernels}, {"step", run_step},   {"inference", run_inference},
+                 {"train", run_train},     {"serve", run_serve}, {"finetune", run_finetune}};
     enum { KINDS = sizeof kinds / sizeof *kinds };
     const char *kind = args->items[0], *names[KINDS + 1] = {0};
     for (size_t i = 0; i < KINDS; i++) {
@@ -334,13 +346,15 @@ static bool run(const Args *args, Err *err) {
 
 static const Option options[] = {
     {"--sequences", OPTION_COUNT, offsetof(Options, sequences), 1, 1e6, "B",
-     "step: sequences in the batch (default: train.micro_batch)"},
+     "step, serve: sequences in the batch (default: train.micro_batch)"},
     {"--steps", OPTION_COUNT, offsetof(Options, steps), 1, 1e6, "N",
      "step: measured steps (default 10); finetune: measured updates of each kind (default 50)"},
     {"--warmup", OPTION_COUNT, offsetof(Options, warmup), 1, 1e6, "N",
      "step: steps before those (default 2)"},
     {"--profile", OPTION_FLAG, offsetof(Options, profile), 0, 0, NULL,
      "step: time, operations and bytes of each part, and its share of the machine's peak"},
+    {"--inference", OPTION_FLAG, offsetof(Options, inference), 0, 0, NULL,
+     "serve: passes of the encoder in place of updates"},
     {"--pad", OPTION_COUNT, offsetof(Options, pad), 1, 1e6, "T",
      "finetune: tokens that rows are filled up to (default 128)"},
     {"--n", OPTION_TEXT, offsetof(Options, n), 0, 0, "LIST",
@@ -372,8 +386,8 @@ static const Option options[] = {
 
 const Command command_bench = {
     .name = "bench",
-    .arguments = "kernels | step CONFIG | inference [CONFIG] | train [CONFIG] | finetune CONFIG, "
-                 "all with [section.key=value ...]",
+    .arguments = "kernels | step CONFIG | inference [CONFIG] | train [CONFIG] | serve CONFIG | "
+                 "finetune CONFIG, all with [section.key=value ...]",
     .summary =
         "speed and memory of kernels and training steps, over n and k beside full attention, "
         "and without padding",
@@ -387,6 +401,8 @@ const Command command_bench = {
         "                beside full attention that stores its probabilities, and block-wise "
         "(model.attention: full)\n"
         "bench train     the same of whole updates\n"
+        "bench serve     one step at each line \"step\" of stdin, answered as JSON: for "
+        "scripts/compare_torch.py\n"
         "bench finetune  updates on the rows of a task, as they are and filled up with `<pad>` to "
         "one length\n\n"
         "Without a CONFIG, inference and train take two layers of width 768 with 12 heads, one E "

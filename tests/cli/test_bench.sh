@@ -79,3 +79,19 @@ run bench inference --csv missing/x.csv --n 16 --k 4 --tokens 16
 expect_status 1
 expect_err "missing/x.csv: cannot create it"
 }
+
+begin bench_serve && {
+printf 'step\nsave weights.ckpt\n' >commands
+status=0
+"$linformer" bench serve "$small" --sequences 2 <commands >out 2>err || status=$?
+expect_status 0
+expect_out '"tokens":64,'
+expect_out '"loss":'
+expect_file weights.ckpt
+run bench serve
+expect_status 2
+expect_err "bench serve needs a CONFIG"
+run bench step "$small" --inference
+expect_status 2
+expect_err "bench step takes no --inference"
+}
