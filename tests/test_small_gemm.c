@@ -26,20 +26,23 @@ static Case case_new(size_t m, size_t n, size_t k, bool transposed, real alpha, 
     return t;
 }
 
-static void run(const Case *t, real *c) {
-    small_gemm(c, t->ldc, t->a, t->b, t->ldb, t->m, t->n, t->k, t->alpha, t->store);
+typedef void Product(real *restrict c, size_t ldc, SmallFactor a, const real *restrict b,
+                     size_t ldb, size_t m, size_t n, size_t k, real alpha, SmallStore store);
+
+static void run(Product *product, const Case *t, real *c) {
+    product(c, t->ldc, t->a, t->b, t->ldb, t->m, t->n, t->k, t->alpha, t->store);
 }
 
 /* Against a plain loop in double, with the bound that tests/test_gemm.c explains; what lies between
  * the rows stays as it was. */
-static void check_case(Case t) {
+static void check_case(Product *product, Case t) {
     if (t.store == SMALL_OVERWRITE) {
         for (size_t i = 0; i < t.m; i++) {
             for (size_t j = 0; j < t.n; j++) t.c[i * t.ldc + j] = (real)NAN;
         }
     }
     real *c = tensor_copy(t.c, t.m * t.ldc + 1);
-    run(&t, c);
+    run(product, &t, c);
     double u = (double)REAL_EPSILON / 2;
     bool ok = true;
     for (size_t i = 0; i < t.m && ok; i++) {
@@ -65,8 +68,9 @@ static void check_case(Case t) {
 }
 
 static void check_all_forms(size_t m, size_t n, size_t k, size_t gap) {
-    for (int form = 0; form < 4; form++) {
-        check_case(case_new(m, n, k, form & 1, form == 0 ? 1 : (real)-0.6,
+    for (int form = 0; form < 8; form++) { /* the second function is the first in most builds */
+        check_case(form & 4 ? small_gemm : small_gemm_tiles,
+                   case_new(m, n, k, form & 1, form % 4 == 0 ? 1 : (real)-0.6,
                             form & 2 ? SMALL_ADD : SMALL_OVERWRITE, gap));
     }
 }
@@ -94,16 +98,37 @@ static void test_random_shapes(void) {
 /* An element is the same bits wherever it stands: alone, and among others in whatever tile. */
 static void test_places_do_not_matter(void) {
     Case t = case_new(13, 103, 29, false, 1, SMALL_OVERWRITE, 0);
-    run(&t, t.c);
+    run(small_gemm_tiles, &t, t.c);
     for (size_t i = 0; i < t.m; i++) {
         for (size_t j = 0; j < t.n; j += 1 + j % 5) {
             real alone;
             SmallFactor row = {t.a.at + i * t.a.row, t.a.row, t.a.col};
-            small_gemm(&alone, 1, row, t.b + j, t.ldb, 1, 1, t.k, 1, SMALL_OVERWRITE);
+            small_gemm_tiles(&alone, 1, row, t.b + j, t.ldb, 1, 1, t.k, 1, SMALL_OVERWRITE);
             CHECK_SAME(&alone, t.c + i * t.ldc + j, 1);
         }
     }
     tensors_free();
+}
+
+/* Whole blocks and what is left of them; rows are filled up with zeros, and nothing else is
+ * written. */
+static void test_transpose(void) {
+    const size_t sizes[] = {1, 7, 15, 16, 17, 33, 48};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    for (size_t i = 0; i < SIZES * SIZES; i++) {
+        size_t rows = sizes[i / SIZES], cols = sizes[i % SIZES], stride = cols + i % 3;
+        size_t padded = small_gemm_pad(rows), to_stride = padded + i % 2;
+        real *from = tensor_normal(rows * stride, 1), *to = tensor_filled(cols * to_stride + 1, 9);
+        small_transpose(to, to_stride, from, stride, rows, cols);
+        bool ok = true;
+        for (size_t at = 0; at < cols * to_stride + 1; at++) {
+            size_t c = at / to_stride, r = at % to_stride;
+            real wanted = r >= padded || c == cols ? 9 : r < rows ? from[r * stride + c] : 0;
+            ok = ok && to[at] == wanted;
+        }
+        CHECK_MSG(ok, "%zu rows of %zu", rows, cols);
+        tensors_free();
+    }
 }
 
 static void test_pad(void) {
@@ -116,5 +141,6 @@ static void test_pad(void) {
 const Test tests_small_gemm[] = {{"shapes", test_shapes, 0},
                                  {"random_shapes", test_random_shapes, 0},
                                  {"places_do_not_matter", test_places_do_not_matter, 0},
+                                 {"transpose", test_transpose, 0},
                                  {"pad", test_pad, 0},
                                  {0}};

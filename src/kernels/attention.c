@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "dropout.h"
-#include "gemm.h"
 #include "parallel.h"
+#include "small_gemm.h"
 #include "vector_math.h"
 
 /* A block of scores and the operands that make it stay in a 1 MiB second-level cache.  Blocks lie
  * transposed, a row a key and a column a query: maximum and sum over the keys then run down the
- * columns, a vector of queries at a time, with no sum across a vector, and products that read them
- * transposed are BLAS's faster form. */
+ * columns, a vector of queries at a time, with no sum across a vector, and of the factors of the
+ * products only the queries of a block have to be transposed, once for all keys. */
 enum { QUERY_BLOCK = 64, KEY_BLOCK = 256 };
 
 /* Queries of one vector loop: a fixed count, that the compiler turns into whole vectors.  Columns
@@ -31,8 +31,11 @@ enum { PARTS = 4 };
 enum { MASK_ROWS = 1024 };
 _Static_assert(MASK_ROWS % QUERY_BLOCK == 0, "a block of queries has one dropout key");
 
-/* Scratch of one thread: two blocks of scores, two numbers a query. */
-enum { THREAD_SCRATCH = 2 * QUERY_BLOCK * KEY_BLOCK + 2 * QUERY_BLOCK };
+/* Columns of a head that are transposed at a time. */
+enum { WIDTH_BLOCK = 64 };
+
+/* Scratch of one thread: two blocks of scores, two numbers a query, transposed queries. */
+enum { THREAD_SCRATCH = 2 * QUERY_BLOCK * KEY_BLOCK + 2 * QUERY_BLOCK + WIDTH_BLOCK * QUERY_BLOCK };
 
 /* One head of one sequence. */
 typedef struct Head {
@@ -167,11 +170,25 @@ static void softmax_block(real *restrict scores, real *restrict max, real *restr
     }
 }
 
+/* scores (keys,QUERY_BLOCK) = scale k q^T, a part of the head's width at a time; columns past
+ * `rows` are zero up to whole vectors.  q_t: (WIDTH_BLOCK,QUERY_BLOCK) of scratch. */
+static void block_scores(real *restrict scores, const real *restrict k, const real *restrict q,
+                         size_t C, size_t D, size_t keys, size_t rows, real scale,
+                         real *restrict q_t) {
+    for (size_t d = 0; d < D; d += WIDTH_BLOCK) {
+        size_t width = smaller(WIDTH_BLOCK, D - d);
+        small_transpose(q_t, QUERY_BLOCK, q + d, C, rows, width);
+        small_gemm(scores, QUERY_BLOCK, small_plain(k + d, C), q_t, QUERY_BLOCK, keys,
+                   small_gemm_pad(rows), width, scale, d == 0 ? SMALL_OVERWRITE : SMALL_ADD);
+    }
+}
+
 static void forward_block(real *restrict out, real *restrict lse, const real *restrict q,
                           const real *restrict k, const real *restrict v, const AttentionShape *s,
                           const Head *head, size_t t, real *restrict scratch) {
     size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t);
-    real *max = scratch, *sum = max + QUERY_BLOCK, *scores = sum + QUERY_BLOCK;
+    real *max = scratch, *sum = max + QUERY_BLOCK, *scores = sum + QUERY_BLOCK,
+         *q_t = scores + QUERY_BLOCK * KEY_BLOCK;
     real *out_t = out + head->query + t * C;
     for (size_t r = 0; r < QUERY_BLOCK; r++) {
         max[r] = -(real)INFINITY;
@@ -180,11 +197,11 @@ static void forward_block(real *restrict out, real *restrict lse, const real *re
     for (size_t j = 0; j < head->keys; j += head->key_block) {
         size_t keys = smaller(head->key_block, head->keys - j), from = head->key + j * C;
         Mask mask = mask_at(s, head, t, j);
-        gemm(scores, QUERY_BLOCK, NO_TRANS, k + from, C, TRANS, q + head->query + t * C, C, keys,
-             rows, s->D, head->scale, 0);
+        block_scores(scores, k + from, q + head->query + t * C, C, s->D, keys, rows, head->scale,
+                     q_t);
         softmax_block(scores, max, sum, out_t, C, s->D, rows, keys, &mask);
-        gemm(out_t, C, TRANS, scores, QUERY_BLOCK, NO_TRANS, v + from, C, rows, s->D, keys, 1,
-             j == 0 ? 0 : 1);
+        small_gemm(out_t, C, small_transposed(scores, QUERY_BLOCK), v + from, C, rows, s->D, keys,
+                   1, j == 0 ? SMALL_OVERWRITE : SMALL_ADD);
     }
     for (size_t r = 0; r < rows; r++) {
         scale_row(out_t + r * C, 1 / sum[r], s->D);
@@ -273,26 +290,25 @@ static void backward_block(const Backward *a, const AttentionShape *s, const Hea
                            real *restrict scratch) {
     size_t C = s->H * s->D, rows = smaller(QUERY_BLOCK, head->T - t), at = head->query + t * C;
     real *lse = scratch, *d_dot = lse + QUERY_BLOCK, *scores = d_dot + QUERY_BLOCK,
-         *d_p = scores + QUERY_BLOCK * KEY_BLOCK;
-    real add = t == 0 ? 0 : 1; /* the first block of queries overwrites d_k and d_v */
+         *d_p = scores + QUERY_BLOCK * KEY_BLOCK, *q_t = d_p + QUERY_BLOCK * KEY_BLOCK;
+    /* the first block of queries overwrites d_k and d_v, the first block of keys d_q */
+    SmallStore store = t == 0 ? SMALL_OVERWRITE : SMALL_ADD;
     load_rows(lse, d_dot, a, s, head, t, rows);
     for (size_t j = 0; j < head->keys; j += head->key_block) {
         size_t keys = smaller(head->key_block, head->keys - j), from = head->key + j * C;
         Mask mask = mask_at(s, head, t, j);
-        gemm(scores, QUERY_BLOCK, NO_TRANS, a->k + from, C, TRANS, a->q + at, C, keys, rows, s->D,
-             head->scale, 0);
-        gemm(d_p, QUERY_BLOCK, NO_TRANS, a->v + from, C, TRANS, a->d_out + at, C, keys, rows, s->D,
-             1, 0);
+        block_scores(scores, a->k + from, a->q + at, C, s->D, keys, rows, head->scale, q_t);
+        block_scores(d_p, a->v + from, a->d_out + at, C, s->D, keys, rows, 1, q_t);
         for (size_t r = 0; r < rows; r += LANES) {
             backward_columns(scores + r, d_p + r, lse + r, d_dot + r, keys, &mask,
                              mask.first + (uint32_t)r * mask.keys);
         }
-        gemm(a->d_v + from, C, NO_TRANS, scores, QUERY_BLOCK, NO_TRANS, a->d_out + at, C, keys,
-             s->D, rows, 1, add);
-        gemm(a->d_k + from, C, NO_TRANS, d_p, QUERY_BLOCK, NO_TRANS, a->q + at, C, keys, s->D, rows,
-             head->scale, add);
-        gemm(a->d_q + at, C, TRANS, d_p, QUERY_BLOCK, NO_TRANS, a->k + from, C, rows, s->D, keys,
-             head->scale, j == 0 ? 0 : 1);
+        small_gemm(a->d_v + from, C, small_plain(scores, QUERY_BLOCK), a->d_out + at, C, keys, s->D,
+                   rows, 1, store);
+        small_gemm(a->d_k + from, C, small_plain(d_p, QUERY_BLOCK), a->q + at, C, keys, s->D, rows,
+                   head->scale, store);
+        small_gemm(a->d_q + at, C, small_transposed(d_p, QUERY_BLOCK), a->k + from, C, rows, s->D,
+                   keys, head->scale, j == 0 ? SMALL_OVERWRITE : SMALL_ADD);
     }
 }
 

@@ -4,6 +4,13 @@
 
 #include "gemm.h"
 #include "parallel.h"
+#include "small_gemm.h"
+
+/* Up to this many columns, those of a head, packing the factors would cost BLAS too much. */
+enum { SMALL_WIDTH = 64 };
+
+/* Tokens whose rows are transposed at a time for a gradient of proj. */
+enum { TOKEN_BLOCK = 64 };
 
 /* Columns of x cut into this many parts a head, so that all threads have work when there are few
  * sequences and heads. */
@@ -33,8 +40,12 @@ void seq_project_forward(real *restrict y, const real *restrict x, const real *r
         Unit u = unit_at(index, G, parts, width);
         size_t T = start[u.b + 1] - start[u.b];
         if (T <= longer_than) continue;
-        gemm(y + u.b * P * C + u.first, C, NO_TRANS, proj + u.g * proj_stride, N, NO_TRANS,
-             x + start[u.b] * C + u.first, C, P, u.count, T, 1, 0);
+        real *y_u = y + u.b * P * C + u.first;
+        const real *x_u = x + start[u.b] * C + u.first, *e = proj + u.g * proj_stride;
+        if (u.count <= SMALL_WIDTH)
+            small_gemm(y_u, C, small_plain(e, N), x_u, C, P, u.count, T, 1, SMALL_OVERWRITE);
+        else
+            gemm(y_u, C, NO_TRANS, e, N, NO_TRANS, x_u, C, P, u.count, T, 1, 0);
     }
 }
 
@@ -47,8 +58,13 @@ static void backward_x(real *restrict d_x, const real *restrict d_y, const real 
         Unit u = unit_at(index, G, parts, width);
         size_t T = start[u.b + 1] - start[u.b];
         if (T <= longer_than) continue;
-        gemm(d_x + start[u.b] * C + u.first, C, TRANS, proj + u.g * proj_stride, N, NO_TRANS,
-             d_y + u.b * P * C + u.first, C, T, u.count, P, 1, accumulate_x ? 1 : 0);
+        real *d_x_u = d_x + start[u.b] * C + u.first;
+        const real *d_y_u = d_y + u.b * P * C + u.first, *e = proj + u.g * proj_stride;
+        if (u.count <= SMALL_WIDTH)
+            small_gemm(d_x_u, C, small_transposed(e, N), d_y_u, C, T, u.count, P, 1,
+                       accumulate_x ? SMALL_ADD : SMALL_OVERWRITE);
+        else
+            gemm(d_x_u, C, TRANS, e, N, NO_TRANS, d_y_u, C, T, u.count, P, 1, accumulate_x ? 1 : 0);
     }
 }
 
@@ -56,6 +72,21 @@ static size_t longest(const size_t *start, size_t B) {
     size_t T = 0;
     for (size_t b = 0; b < B; b++) T = start[b + 1] - start[b] > T ? start[b + 1] - start[b] : T;
     return T;
+}
+
+/* d_proj (rows,tokens) += d_y x^T of one sequence, where few columns meet: some tokens at a time.
+ * Columns past the tokens up to a whole vector, which belong to no other tile, get zeros added. */
+static void add_narrow_tile(real *restrict d_proj, const real *restrict d_y, const real *restrict x,
+                            size_t rows, size_t tokens, size_t N, size_t left, size_t C,
+                            size_t width) {
+    real x_t[SMALL_WIDTH * TOKEN_BLOCK];
+    for (size_t t = 0; t < tokens; t += TOKEN_BLOCK) {
+        size_t count = tokens - t < TOKEN_BLOCK ? tokens - t : TOKEN_BLOCK;
+        size_t padded = small_gemm_pad(count);
+        small_transpose(x_t, TOKEN_BLOCK, x + t * C, C, count, width);
+        small_gemm(d_proj + t, N, small_plain(d_y, C), x_t, TOKEN_BLOCK, rows,
+                   padded <= left - t ? padded : count, width, 1, SMALL_ADD);
+    }
 }
 
 /* d_proj[p][t] of a tile of rows and columns, summed over b in order: every sequence adds into the
@@ -67,9 +98,14 @@ static void backward_proj_tile(real *restrict d_proj, const real *restrict d_y,
     for (size_t b = 0; b < B; b++) {
         size_t T = start[b + 1] - start[b], end = cols.end < T ? cols.end : T;
         if (end <= cols.begin || T <= longer_than) continue;
-        gemm(d_proj + rows.begin * N + cols.begin, N, NO_TRANS, d_y + (b * P + rows.begin) * C, C,
-             TRANS, x + (start[b] + cols.begin) * C, C, rows.end - rows.begin, end - cols.begin,
-             width, 1, 1);
+        real *d_e = d_proj + rows.begin * N + cols.begin;
+        const real *d_y_b = d_y + (b * P + rows.begin) * C, *x_b = x + (start[b] + cols.begin) * C;
+        if (width <= SMALL_WIDTH)
+            add_narrow_tile(d_e, d_y_b, x_b, rows.end - rows.begin, end - cols.begin, N,
+                            N - cols.begin, C, width);
+        else
+            gemm(d_e, N, NO_TRANS, d_y_b, C, TRANS, x_b, C, rows.end - rows.begin, end - cols.begin,
+                 width, 1, 1);
     }
 }
 

@@ -110,18 +110,8 @@ static size_t longest_short(const ShortShape *s, double *size) {
     return T;
 }
 
-/* to (cols,rows) = from^T;  rows of `to` are filled up with zeros to whole vectors. */
-static void transpose(real *restrict to, size_t to_stride, const real *restrict from, size_t stride,
-                      size_t rows, size_t cols) {
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < cols; c++) to[c * to_stride + r] = from[r * stride + c];
-    }
-    for (size_t r = rows; r < padded(rows); r++) {
-        for (size_t c = 0; c < cols; c++) to[c * to_stride + r] = 0;
-    }
-}
-
-/* The first T columns of a matrix of P rows, filled up likewise. */
+/* The first T columns of a matrix of P rows, rows of `to` filled up with zeros to whole
+ * vectors. */
 static void copy_columns(real *restrict to, size_t to_stride, const real *restrict from,
                          size_t stride, size_t P, size_t T) {
     for (size_t p = 0; p < P; p++) {
@@ -146,6 +136,15 @@ static Head head_at(const ShortShape *s, size_t b, size_t h) {
         head.key = rng_key(sequence, RNG_DROPOUT, h, 0); /* as attention.h has it, T below 1024 */
     }
     return head;
+}
+
+/* Asks for the lines of one head of one sequence, which lie too far apart to be foreseen. */
+static void fetch_rows(const real *x, const ShortShape *s, size_t b, size_t h) {
+    size_t C = s->H * s->D, lines = PARALLEL_ALIGN * sizeof(float) / sizeof *x;
+    for (size_t row = s->start[b]; row < s->start[b + 1]; row++) {
+        for (size_t i = 0; i < s->D; i += lines)
+            __builtin_prefetch(x + row * C + h * s->D + i, 0, 2);
+    }
 }
 
 /* Dropout of one row of probabilities: element j is number first + j; threshold 0 keeps all. */
@@ -215,15 +214,6 @@ static void softmax_backward_row(real *restrict x, real *restrict d_x, size_t co
     }
 }
 
-/* Element (i,j) at x[i * stride + j], and at x[j * stride + i]. */
-static SmallFactor plain(const real *x, size_t stride) {
-    return (SmallFactor){x, stride, 1};
-}
-
-static SmallFactor transposed(const real *x, size_t stride) {
-    return (SmallFactor){x, 1, stride};
-}
-
 static void scale_row(real *restrict x, real factor, size_t count) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) x[i] *= factor;
@@ -244,10 +234,10 @@ static void forward_head(const Forward *p, const ShortShape *s, const Work *work
     Head head = head_at(s, b, h);
     size_t T = head.T, C = s->H * s->D, T_pad = work->T_pad, P_pad = work->P_pad;
     size_t cols = padded(T); /* garbage past T; no product reads it but into garbage */
-    transpose(work->k_t, T_pad, p->k + head.at, C, T, s->D);
-    small_gemm(work->a, T_pad, plain(p->q + head.at, C), work->k_t, T_pad, T, cols, s->D,
+    small_transpose(work->k_t, T_pad, p->k + head.at, C, T, s->D);
+    small_gemm(work->a, T_pad, small_plain(p->q + head.at, C), work->k_t, T_pad, T, cols, s->D,
                score_scale(s), SMALL_OVERWRITE);
-    small_gemm(work->prob, P_pad, plain(work->a, T_pad), work->e_t, P_pad, T, P_pad, T, 1,
+    small_gemm(work->prob, P_pad, small_plain(work->a, T_pad), work->e_t, P_pad, T, P_pad, T, 1,
                SMALL_OVERWRITE);
     real sums[LONGEST];
     for (size_t t = 0; t < T; t++) {
@@ -255,10 +245,10 @@ static void forward_head(const Forward *p, const ShortShape *s, const Work *work
         real max = softmax_row(work->prob + t * P_pad, &sums[t], s->P, &mask);
         if (p->lse) p->lse[head.lse + t * s->H] = max + (real)log((double)sums[t]);
     }
-    small_gemm(work->w, T_pad, plain(work->prob, P_pad), work->f, T_pad, T, cols, s->P, 1,
+    small_gemm(work->w, T_pad, small_plain(work->prob, P_pad), work->f, T_pad, T, cols, s->P, 1,
                SMALL_OVERWRITE);
     for (size_t t = 0; t < T; t++) scale_row(work->w + t * T_pad, 1 / sums[t], T);
-    small_gemm(p->out + head.at, C, plain(work->w, T_pad), p->v + head.at, C, T, s->D, T, 1,
+    small_gemm(p->out + head.at, C, small_plain(work->w, T_pad), p->v + head.at, C, T, s->D, T, 1,
                SMALL_OVERWRITE);
 }
 
@@ -267,11 +257,11 @@ static void load_matrices(const Work *work, const real *proj_k, const real *proj
                           const ShortShape *s, size_t h, size_t T, bool backward) {
     size_t g = s->G == 1 ? 0 : h;
     const real *e = proj_k + g * s->proj_stride, *f = proj_v + g * s->proj_stride;
-    transpose(work->e_t, work->P_pad, e, s->N, s->P, T);
+    small_transpose(work->e_t, work->P_pad, e, s->N, s->P, T);
     copy_columns(work->f, work->T_pad, f, s->N, s->P, T);
     if (!backward) return;
     copy_columns(work->e, work->T_pad, e, s->N, s->P, T);
-    transpose(work->f_t, work->P_pad, f, s->N, s->P, T);
+    small_transpose(work->f_t, work->P_pad, f, s->N, s->P, T);
 }
 
 /* How one call is cut up. */
@@ -311,8 +301,14 @@ void short_attention_forward(real *restrict out, real *restrict lse, const real 
         Range mine = range_part(shape->B, unit / shape->H, cut.groups, 1);
         Work work = work_of_thread(scratch, &cut, shape);
         load_matrices(&work, proj_k, proj_v, shape, h, cut.T, false);
-        for (size_t b = mine.begin; b < mine.end; b++)
+        for (size_t b = mine.begin; b < mine.end; b++) {
+            if (b + 1 < mine.end && is_short(shape, b + 1)) {
+                fetch_rows(q, shape, b + 1, h);
+                fetch_rows(k, shape, b + 1, h);
+                fetch_rows(v, shape, b + 1, h);
+            }
             if (is_short(shape, b)) forward_head(&pass, shape, &work, b, h);
+        }
     }
 }
 
@@ -347,32 +343,36 @@ static void backward_head(const Backward *p, const ShortShape *s, const Work *wo
     size_t cols = padded(T);
     real scale = score_scale(s);
     const real *q = p->q + head.at, *k = p->k + head.at, *d_out = p->d_out + head.at;
-    transpose(work->k_t, T_pad, k, C, T, D);
-    transpose(work->v_t, T_pad, p->v + head.at, C, T, D);
+    small_transpose(work->k_t, T_pad, k, C, T, D);
+    small_transpose(work->v_t, T_pad, p->v + head.at, C, T, D);
     /* a = scale q k^T,  d_w = d_out v^T,  scores = a e^T,  d_prob = d_w f^T */
-    small_gemm(work->a, T_pad, plain(q, C), work->k_t, T_pad, T, cols, D, scale, SMALL_OVERWRITE);
-    small_gemm(work->d_w, T_pad, plain(d_out, C), work->v_t, T_pad, T, cols, D, 1, SMALL_OVERWRITE);
-    small_gemm(work->prob, P_pad, plain(work->a, T_pad), work->e_t, P_pad, T, P_pad, T, 1,
+    small_gemm(work->a, T_pad, small_plain(q, C), work->k_t, T_pad, T, cols, D, scale,
                SMALL_OVERWRITE);
-    small_gemm(work->d_prob, P_pad, plain(work->d_w, T_pad), work->f_t, P_pad, T, P_pad, T, 1,
+    small_gemm(work->d_w, T_pad, small_plain(d_out, C), work->v_t, T_pad, T, cols, D, 1,
+               SMALL_OVERWRITE);
+    small_gemm(work->prob, P_pad, small_plain(work->a, T_pad), work->e_t, P_pad, T, P_pad, T, 1,
+               SMALL_OVERWRITE);
+    small_gemm(work->d_prob, P_pad, small_plain(work->d_w, T_pad), work->f_t, P_pad, T, P_pad, T, 1,
                SMALL_OVERWRITE);
     softmax_backward(p, s, work, &head);
     /* w = prob f,  d_a = d_scores e,  d_f^T += d_w^T prob,  d_e^T += a^T d_scores */
-    small_gemm(work->w, T_pad, plain(work->prob, P_pad), work->f, T_pad, T, cols, P, 1,
+    small_gemm(work->w, T_pad, small_plain(work->prob, P_pad), work->f, T_pad, T, cols, P, 1,
                SMALL_OVERWRITE);
-    small_gemm(work->d_a, T_pad, plain(work->d_prob, P_pad), work->e, T_pad, T, cols, P, scale,
-               SMALL_OVERWRITE);
+    small_gemm(work->d_a, T_pad, small_plain(work->d_prob, P_pad), work->e, T_pad, T, cols, P,
+               scale, SMALL_OVERWRITE);
     if (d_f_t)
-        small_gemm(d_f_t, P_pad, transposed(work->d_w, T_pad), work->prob, P_pad, T, P_pad, T, 1,
-                   SMALL_ADD);
+        small_gemm(d_f_t, P_pad, small_transposed(work->d_w, T_pad), work->prob, P_pad, T, P_pad, T,
+                   1, SMALL_ADD);
     if (d_e_t)
-        small_gemm(d_e_t, P_pad, transposed(work->a, T_pad), work->d_prob, P_pad, T, P_pad, T, 1,
-                   SMALL_ADD);
+        small_gemm(d_e_t, P_pad, small_transposed(work->a, T_pad), work->d_prob, P_pad, T, P_pad, T,
+                   1, SMALL_ADD);
     /* d_q = d_a k,  d_k = d_a^T q,  d_v = w^T d_out: by way of v_t, for d_v may be d_out */
-    small_gemm(p->d_q + head.at, C, plain(work->d_a, T_pad), k, C, T, D, T, 1, SMALL_OVERWRITE);
-    small_gemm(p->d_k + head.at, C, transposed(work->d_a, T_pad), q, C, T, D, T, 1,
+    small_gemm(p->d_q + head.at, C, small_plain(work->d_a, T_pad), k, C, T, D, T, 1,
                SMALL_OVERWRITE);
-    small_gemm(work->v_t, D, transposed(work->w, T_pad), d_out, C, T, D, T, 1, SMALL_OVERWRITE);
+    small_gemm(p->d_k + head.at, C, small_transposed(work->d_a, T_pad), q, C, T, D, T, 1,
+               SMALL_OVERWRITE);
+    small_gemm(work->v_t, D, small_transposed(work->w, T_pad), d_out, C, T, D, T, 1,
+               SMALL_OVERWRITE);
     for (size_t t = 0; t < T; t++)
         memcpy(p->d_v + head.at + t * C, work->v_t + t * D, D * sizeof *work->v_t);
 }
@@ -414,10 +414,18 @@ void short_attention_backward(real *restrict d_q, real *restrict d_k, real *d_v,
         real *d_e_t = partials + unit * partial, *d_f_t = d_e_t + partial / 2;
         memset(d_e_t, 0, partial * sizeof *d_e_t);
         load_matrices(&work, proj_k, proj_v, shape, h, cut.T, true);
-        for (size_t b = mine.begin; b < mine.end; b++)
+        for (size_t b = mine.begin; b < mine.end; b++) {
+            if (b + 1 < mine.end && is_short(shape, b + 1)) {
+                fetch_rows(q, shape, b + 1, h);
+                fetch_rows(k, shape, b + 1, h);
+                fetch_rows(v, shape, b + 1, h);
+                fetch_rows(out, shape, b + 1, h);
+                fetch_rows(d_out, shape, b + 1, h);
+            }
             if (is_short(shape, b))
                 backward_head(&pass, shape, &work, b, h, d_proj_k ? d_e_t : NULL,
                               d_proj_v ? d_f_t : NULL);
+        }
     }
     if (d_proj_k) add_partials(d_proj_k, partials, partial, &cut, shape);
     if (d_proj_v) add_partials(d_proj_v, partials + partial / 2, partial, &cut, shape);
