@@ -77,7 +77,7 @@ begin prepare_trains_the_tokenizer && {
 need text
 run prepare "$small" $text tokenizer.model=new.model data.tokens=new
 expect_status 0
-expect_err "new.model is missing, training it"
+expect_err "tokenizer.model = new.model: no such file: a new tokenizer of 700 pieces is trained there"
 expect_file new.model
 expect_file new/manifest.json
 }
