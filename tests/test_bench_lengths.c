@@ -63,6 +63,14 @@ static void test_bound_of_training(void) {
 
 /* The largest batch fits and one sequence more does not; stored probabilities cost what they
  * are. */
+/* What storing P takes beside computing it block by block; an arena may leave a gap behind each
+ * block of memory. */
+static void check_stored_bytes(const Config *config, bool training, size_t wanted) {
+    size_t stored = bench_cell_bytes(config, BENCH_STORED, 256, 0, 7, training);
+    size_t blockwise = bench_cell_bytes(config, BENCH_BLOCKWISE, 256, 0, 7, training);
+    CHECK_CLOSE((double)stored - (double)blockwise, (double)wanted, 256);
+}
+
 static void test_largest_batch(void) {
     Config config = config_of(2, 48, 3, 96, 300);
     threads_set(2);
@@ -79,12 +87,8 @@ static void test_largest_batch(void) {
         }
     }
     size_t square = 256 * 256 * sizeof(real);
-    CHECK_INT(bench_cell_bytes(&config, BENCH_STORED, 256, 0, 7, false) -
-                  bench_cell_bytes(&config, BENCH_BLOCKWISE, 256, 0, 7, false),
-              7 * 3 * square);
-    CHECK_INT(bench_cell_bytes(&config, BENCH_STORED, 256, 0, 7, true) -
-                  bench_cell_bytes(&config, BENCH_BLOCKWISE, 256, 0, 7, true),
-              2 * 7 * 3 * square + 2 * square);
+    check_stored_bytes(&config, false, 7 * 3 * square);
+    check_stored_bytes(&config, true, 2 * 7 * 3 * square + 2 * square);
 }
 
 typedef struct Reports {
