@@ -96,7 +96,6 @@ static bool run_kernels(const Args *args, Err *err) {
 
 /* ---- bench step */
 
-/* Share of the peak that limits the part: matrix products, or memory. */
 /* By the matrix product's speed, not by memory's?  Pooling is no product: less than an operation a
  * byte. */
 static bool part_is_product(const BenchStep *s, ProfilePart part) {
@@ -104,6 +103,7 @@ static bool part_is_product(const BenchStep *s, ProfilePart part) {
     return profile_part_is_product(part) && entry->operations >= entry->bytes;
 }
 
+/* Share of the peak that limits the part: matrix products, or memory. */
 static double part_fraction(const BenchStep *s, ProfilePart part) {
     const ProfileEntry *entry = &s->profile.parts[part];
     if (!(entry->seconds > 0)) return 0;

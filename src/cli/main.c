@@ -126,6 +126,7 @@ static bool dispatch(int argc, char **argv, Err *err) {
 
 int main(int argc, char **argv) {
     threads_prepare_process(argv);
+    signal(SIGCHLD, SIG_DFL); /* who ignores it, as our parent may do, waits for no child */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow on is an error like a full disk */
     Err err = {0};
     bool ok = dispatch(argc, argv, &err);

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "bench_lengths.h"
+#include "gnuplot.h"
 
 /* ---- comma-separated values */
 
@@ -167,7 +169,12 @@ bool bench_lengths_write_svg(const char *path, const BenchLengths *lengths, bool
         status = pclose(file);
     }
     signal(SIGPIPE, before);
-    if (status == 0) return true;
+    if (status == 0 && gnuplot_svg_is_whole(path)) return true;
+    if (status == 0) {
+        unlink(path);
+        return err_set(err, ERR_FAILED,
+                       "%s: the picture that gnuplot drew is not whole; is the disk full?", path);
+    }
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 127)
         return err_set(err, ERR_FAILED,
                        "%s: gnuplot is not installed (Debian: apt-get install gnuplot-nox)", path);

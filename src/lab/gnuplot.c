@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,4 +67,15 @@ GnuplotResult gnuplot_run(const char *folder, const char *script, Err *err) {
         err_set(err, ERR_FAILED, "gnuplot %s/%s failed: %s", folder, script,
                 said[0] ? said : "it said nothing");
     return GNUPLOT_FAILED;
+}
+
+bool gnuplot_svg_is_whole(const char *path) {
+    static const char end[] = "</svg>";
+    char tail[32] = "";
+    FILE *file = fopen(path, "rb");
+    if (!file) return false;
+    if (fseek(file, -(long)(sizeof tail - 1), SEEK_END) == 0)
+        tail[fread(tail, 1, sizeof tail - 1, file)] = 0;
+    fclose(file);
+    return strstr(tail, end) != NULL;
 }

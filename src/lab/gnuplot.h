@@ -14,4 +14,8 @@ typedef enum GnuplotResult {
  * into the message of a failure.  err is set unless all went well. */
 GnuplotResult gnuplot_run(const char *folder, const char *script, Err *err);
 
+/* Is the SVG file there, to its end?  On a full disk gnuplot stops in the middle and reports no
+ * fault. */
+bool gnuplot_svg_is_whole(const char *path);
+
 #endif

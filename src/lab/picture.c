@@ -27,12 +27,20 @@ bool picture_open(Picture *out, const char *folder, const char *name, size_t wid
     return true;
 }
 
-static void remove_partial(const Picture *picture) {
+/* By the script, which is there.  What it drew in part is removed. */
+static bool draw(const Picture *picture, const char *script, Err *err) {
     char name[64];
     snprintf(name, sizeof name, "%s.svg", picture->name);
     char *path = io_path_join(picture->folder, name);
-    if (path) unlink(path);
+    if (!path) return err_set(err, ERR_FAILED, "out of memory for a path");
+    bool ok = gnuplot_run(picture->folder, script, err) == GNUPLOT_DONE;
+    if (ok && !gnuplot_svg_is_whole(path))
+        ok = err_set(err, ERR_FAILED,
+                     "gnuplot %s/%s: the picture it drew is not whole; is the disk full?",
+                     picture->folder, script);
+    if (!ok) unlink(path);
     free(path);
+    return ok;
 }
 
 bool picture_draw(bool *drawn, Picture *picture, Err *err) {
@@ -40,9 +48,8 @@ bool picture_draw(bool *drawn, Picture *picture, Err *err) {
     Err fault = {0};
     snprintf(script, sizeof script, "%s.gp", picture->name);
     if (!io_atomic_commit(&picture->script, err)) return false;
-    if (!*drawn || gnuplot_run(picture->folder, script, &fault) == GNUPLOT_DONE) return true;
+    if (!*drawn || draw(picture, script, &fault)) return true;
     *drawn = false;
-    remove_partial(picture);
     log_warn("no pictures: %s; the tables and the scripts for gnuplot are in %s", fault.msg,
              picture->folder);
     return true;

@@ -89,8 +89,9 @@ static bool read_numbers(ReportAxis *axis) {
     return axis->numbers != NULL;
 }
 
-/* ", batch 16, 8, 4": what follows the axis from value to value. */
+/* ", batch 16, 8, 4": what follows the axis from value to value, as far as there is room. */
 static char *with_of(const ReportSection *section, const ReportAxis *axis) {
+    enum { WITH_MAX = 200 };
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -105,7 +106,10 @@ static char *with_of(const ReportSection *section, const ReportAxis *axis) {
             fprintf(out, "%s %s", i ? "," : "", section->groups[g].values[k]);
         }
     }
-    if (fclose(out) == 0) return text;
+    if (fclose(out) == 0) {
+        text[report_cut(text, WITH_MAX)] = '\0';
+        return text;
+    }
     free(text);
     return NULL;
 }

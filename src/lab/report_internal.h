@@ -88,6 +88,10 @@ void report_table_put_number(ReportTable *table, double value, const char *forma
 void report_write_markdown(FILE *out, const ReportTable *table);
 void report_write_html(FILE *out, const ReportTable *table);
 
+/* Length of the text up to `most` bytes, without a character that is cut apart there or at the
+ * text's own end. */
+size_t report_cut(const char *text, size_t most);
+
 /* Text of HTML, and of a cell of a CSV. */
 void report_put_html(FILE *out, const char *text);
 void report_put_csv(FILE *out, const char *text);

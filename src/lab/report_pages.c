@@ -274,6 +274,7 @@ static bool write_page(const Report *report, const ReportFigures *figures, bool 
         size_t used = strlen(title);
         snprintf(title + used, sizeof title - used, "%s %s", i ? "," : "", report->folders[i]);
     }
+    title[report_cut(title, sizeof title)] = '\0';
     put_head(&page, title);
     put_heading(&page, 1, title);
     put_summary(&page);

@@ -15,7 +15,7 @@ void report_put_quoted(AtomicFile *script, const char *text) {
     char quoted[220];
     size_t used = 0;
     quoted[used++] = '\'';
-    for (size_t i = 0; i < 100 && text[i]; i++) {
+    for (size_t i = 0, size = report_cut(text, 100); i < size; i++) {
         bool is_control = (unsigned char)text[i] < ' ' || text[i] == 127;
         if (text[i] == '\'') quoted[used++] = '\'';
         quoted[used++] = is_control ? ' ' : text[i];
@@ -34,7 +34,7 @@ void report_short_label(char *out, size_t size, const Report *report, const char
         snprintf(out, size, "%.*s", length, name);
     else
         snprintf(out, size, "%s", label);
-    if (strlen(out) > SHORT && size > SHORT + 4) memcpy(out + SHORT, "...", 4);
+    if (strlen(out) > SHORT && size > SHORT + 4) memcpy(out + report_cut(out, SHORT), "...", 4);
 }
 
 bool report_open_picture(Picture *out, const char *folder, const char *name, size_t legends,
@@ -63,6 +63,7 @@ bool report_finish_picture(ReportFigures *out, bool *drawn, Picture *picture, si
     va_start(args, caption);
     vsnprintf(figure->caption, sizeof figure->caption, caption, args);
     va_end(args);
+    figure->caption[report_cut(figure->caption, sizeof figure->caption)] = '\0';
     return true;
 }
 
@@ -191,7 +192,7 @@ static bool draw_axis(ReportFigures *out, bool *drawn, const Report *report, siz
         snprintf(more, sizeof more, "  %zu more combinations are in the table.",
                  axis->series_count - shown);
     return report_finish_picture(out, drawn, &picture, index, err,
-                                 "%s: %s against %s%.200s; mean and standard deviation over "
+                                 "%s: %s against %s%s; mean and standard deviation over "
                                  "seeds.%s",
                                  section->title, report_quality_name(section),
                                  report_leaf(section->keys[axis->key]), axis->with, more);
@@ -204,8 +205,9 @@ static void put_time_label(Picture *picture, char *list, size_t size, const Repo
                            const ReportGroup *group, size_t index) {
     size_t used = strlen(list);
     char *label = report_group_label(section, group);
-    snprintf(list + used, size - used, "%s %c: %.100s", index ? ";" : "", (char)('a' + index),
-             label ? label : "");
+    snprintf(list + used, size - used, "%s %c: %.*s", index ? ";" : "", (char)('a' + index),
+             label ? (int)report_cut(label, 100) : 0, label ? label : "");
+    list[report_cut(list, size)] = '\0';
     free(label);
     text_file_put(&picture->script,
                   "set label '%c' at %.8g, %.8g center offset 0, 0.8 textcolor rgb \"#D9622B\"\n",

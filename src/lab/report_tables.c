@@ -7,6 +7,14 @@
 
 #include "io.h"
 #include "report_internal.h"
+#include "utf8.h"
+
+size_t report_cut(const char *text, size_t most) {
+    size_t size = strnlen(text, most), at = size;
+    while (at > 0 && size - at < UTF8_MAX && ((unsigned char)text[at - 1] & 0xC0) == 0x80) at--;
+    if (at == 0 || (unsigned char)text[at - 1] < 0xC0) return size;
+    return utf8_length((const unsigned char *)text + at - 1, size - at + 1) ? size : at - 1;
+}
 
 /* ---- tables ---- */
 
@@ -21,6 +29,7 @@ void report_table_put(ReportTable *table, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    text[report_cut(text, sizeof text)] = '\0';
     char **grown = report_grow(table->cells, &table->cell_count, sizeof *grown, NULL);
     if (grown) table->cells = grown;
     if (grown) grown[table->cell_count - 1] = strdup(text);
@@ -189,7 +198,7 @@ void report_groups_table(ReportTable *out, const ReportSection *section) {
 void report_axis_table(ReportTable *out, const ReportSection *section, const ReportAxis *axis) {
     char title[400], text[80];
     const char *leaf = report_leaf(section->keys[axis->key]);
-    snprintf(title, sizeof title, "%s against %s%.200s", report_quality_name(section), leaf,
+    snprintf(title, sizeof title, "%s against %s%s", report_quality_name(section), leaf,
              axis->with);
     *title = (char)toupper((unsigned char)*title);
     bool is_named = axis->series_count > 1 || *axis->series[0];

@@ -24,6 +24,15 @@ static void write_word(FILE *out, const char *text) {
     fputc('\'', out);
 }
 
+/* For the quotes of an option of #SBATCH; in a name of a file %a and the like have a meaning. */
+static void write_quoted(FILE *out, const char *text, bool is_file) {
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') fputc('\\', out);
+        if (*text == '%' && is_file) fputc('%', out);
+        fputc(*text, out);
+    }
+}
+
 /* "1-3,7" */
 static size_t write_indices(FILE *out, const Sweep *sweep, const SweepOptions *options) {
     size_t written = 0, count = sweep->config.count, first = 0;
@@ -76,17 +85,21 @@ static char *script_of(size_t *jobs, const Sweep *sweep, const SweepOptions *opt
     if (list) *jobs = write_indices(list, sweep, options);
     bool ok = list && fclose(list) == 0 && out;
     if (ok) {
-        fprintf(out, "#!/bin/bash\n#SBATCH --job-name=\"%s\"\n#SBATCH --array=%s",
-                slash ? slash + 1 : sweep->config.run_dir, indices);
+        const char *run_dir = sweep->config.run_dir;
+        fputs("#!/bin/bash\n#SBATCH --job-name=\"", out);
+        write_quoted(out, slash ? slash + 1 : run_dir, false);
+        fprintf(out, "\"\n#SBATCH --array=%s", indices);
         if (options->jobs) fprintf(out, "%%%zu", options->jobs);
-        fprintf(out,
-                "\n#SBATCH --cpus-per-task=%zu\n#SBATCH --output=\"%s%s%s/slurm-%%a.txt\"\n"
-                "#SBATCH --open-mode=append\n#SBATCH --requeue\n"
-                "# before the time limit: the run saves, and the same array goes on with it\n"
-                "#SBATCH --signal=B:TERM@120\n"
-                "cd ",
-                threads, *sweep->config.run_dir == '/' ? "" : folder,
-                *sweep->config.run_dir == '/' ? "" : "/", sweep->config.run_dir);
+        fprintf(out, "\n#SBATCH --cpus-per-task=%zu\n#SBATCH --output=\"", threads);
+        write_quoted(out, *run_dir == '/' ? "" : folder, true);
+        fputs(*run_dir == '/' ? "" : "/", out);
+        write_quoted(out, run_dir, true);
+        fputs("/slurm-%a.txt\"\n"
+              "#SBATCH --open-mode=append\n#SBATCH --requeue\n"
+              "# before the time limit: the run saves, and the same array goes on with it\n"
+              "#SBATCH --signal=B:TERM@120\n"
+              "cd ",
+              out);
         write_word(out, folder);
         fputs(" || exit\n", out);
         write_command(out, &sweep->config, exe);

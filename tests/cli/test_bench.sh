@@ -50,6 +50,18 @@ expect "an SVG file" grep -q '</svg>' "it's.svg"
 expect "all series are named" [ "$(grep -c 'Linformer, k' "it's.svg")" -ge 3 ]
 }
 
+# A full disk stops gnuplot in the middle, and it says nothing of it.
+# shellcheck disable=SC2086
+begin bench_half_a_picture && {
+mkdir bin
+printf '#!/bin/sh\ncat >/dev/null\nprintf "<svg><title>half" >half.svg\n' >bin/gnuplot
+chmod +x bin/gnuplot
+PATH=$PWD/bin:$PATH run bench inference "$small" $quick --svg half.svg --quiet
+expect_status 1
+expect_err "half.svg: the picture that gnuplot drew is not whole"
+expect "half a picture stays" [ ! -e half.svg ]
+}
+
 begin bench_refusals && {
 refuse() {
     expect_status 2

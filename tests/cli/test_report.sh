@@ -124,6 +124,34 @@ begin without_gnuplot && {
     expect "no table" grep -q "<td class=\"n\">26.50 ± 0.71 (2)</td>" runs/report/report.html
 }
 
+# A full disk stops gnuplot in the middle, and it says nothing of it.
+begin half_a_picture && {
+    fake_runs
+    [ -z "$case_name" ] || mkdir bin
+    printf '#!/bin/sh\nprintf "<svg><title>half" >"${1%%.gp}.svg"\n' >bin/gnuplot
+    chmod +x bin/gnuplot
+    PATH=$PWD/bin:$PATH run report runs
+    expect_status 0
+    expect_err "warning: no pictures: gnuplot runs/report/pretraining-model-k.gp: the picture it drew is not whole"
+    expect "half a picture stays" [ -z "$(find runs/report -name '*.svg')" ]
+    expect "the page has half a picture" [ "$(grep -c '<figure>' runs/report/report.html)" = 0 ]
+}
+
+# Long names are cut between characters: half of one is no UTF-8, and no SVG.
+begin names_of_many_bytes && {
+    fake_runs
+    for begin in '' x; do
+        name=$begin-$(printf 'ü%.0s' {1..90})
+        fake_run "$name" 8 kv 1 30 10
+        [ -z "$case_name" ] || echo "data: {train: '$name'}" >>"runs/$name/config.yaml"
+    done
+    run report runs
+    expect_status 0
+    for file in runs/report/*.gp runs/report/report.*; do
+        expect "$file is no UTF-8" iconv -f utf-8 -t utf-16 -o /dev/null "$file"
+    done
+}
+
 begin odd_folders && {
     fake_runs
     if [ -n "$case_name" ]; then

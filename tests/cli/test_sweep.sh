@@ -210,6 +210,16 @@ YAML
     expect "the third one began" in_state pending 1
 }
 
+# Who starts the sweep may have told the system to forget ended children.
+begin forgotten_children && {
+    write_sweep 5
+    [ -z "$case_name" ] || printf '#!/bin/sh\nexec timeout 60 env --ignore-signal=CHLD "%s" "$@"\n' "$linformer" >ignoring
+    chmod +x ignoring
+    linformer=$PWD/ignoring run sweep s.yaml --index 1
+    expect_status 0
+    expect "not one done" in_state "done" 1
+}
+
 begin list_and_index && {
     write_sweep 5
     run sweep s.yaml --list
@@ -449,6 +459,12 @@ SH
     expect_status 0
     expect_out '{"script":"runs/t/sweep.sbatch","jobs":12}'
     expect "no %J without --jobs" grep -qx '#SBATCH --array=1-12' runs/t/sweep.sbatch
+    # Slurm has its own reading of quotes in these lines, and of per cents in the name of a file
+    run sweep s.yaml run='runs/5%a "of"' --slurm --dry-run
+    expect_status 0
+    for line in '#SBATCH --job-name="5%a \"of\""' "#SBATCH --output=\"$PWD/runs/5%%a \\\"of\\\"/slurm-%a.txt\""; do
+        expect "the script has no line: $line" grep -qxF -e "$line" 'runs/5%a "of"/sweep.sbatch'
+    done
     PATH=$PWD/empty run sweep s.yaml run=runs/t --slurm
     expect_status 1
     expect_err "no sbatch on this machine; the script is runs/t/sweep.sbatch"
