@@ -1,9 +1,14 @@
 /* Runs that are killed, stopped, continued, or must not be continued. */
+#define _DEFAULT_SOURCE /* flock */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "../src/train/training.h"
 #include "batcher.h"
 #include "checkpoint.h"
 #include "clock.h"
@@ -312,6 +317,36 @@ static void test_one_process_a_folder(void) {
     run_wait(pid);
 }
 
+/* Has the folder's lock for a moment, as `sweep --list` and `report` do; returns when it has it. */
+static pid_t look_at(const char *folder) {
+    const struct timespec moment = {0, 60000000};
+    int ends[2];
+    char byte = 0;
+    REQUIRE(pipe(ends) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(folder, O_RDONLY | O_DIRECTORY);
+        if (fd >= 0 && flock(fd, LOCK_SH) == 0 && write(ends[1], &byte, 1) == 1)
+            nanosleep(&moment, NULL);
+        _exit(0);
+    }
+    close(ends[1]);
+    CHECK(read(ends[0], &byte, 1) == 1);
+    close(ends[0]);
+    return pid;
+}
+
+static void test_a_look_is_no_training(void) {
+    const char *folder = test_temp_path("looked");
+    Err err = {0};
+    int lock;
+    REQUIRE(io_make_dirs(folder, &err));
+    pid_t pid = look_at(folder);
+    CHECK_MSG(training_lock(&lock, folder, &err), "%s", err.msg);
+    close(lock);
+    waitpid(pid, NULL, 0);
+}
+
 const Test tests_resume[] = {
     {"killed_run_is_exact", test_killed_run_is_exact, 0},
     {"killed_run_with_short_sequences", test_killed_run_with_short_sequences, 0},
@@ -325,5 +360,6 @@ const Test tests_resume[] = {
     {"resume_refuses_other_vocabulary", test_resume_refuses_other_vocabulary, TEST_FLOAT},
     {"resume_accepts_harmless_changes", test_resume_accepts_harmless_changes, TEST_FLOAT},
     {"one_process_a_folder", test_one_process_a_folder, TEST_FLOAT},
+    {"a_look_is_no_training", test_a_look_is_no_training, TEST_FLOAT},
     {0},
 };

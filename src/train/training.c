@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "checkpoint.h"
@@ -27,14 +28,19 @@ bool training_path(char *out, const char *run_dir, const char *name, Err *err) {
 }
 
 bool training_lock(int *lock, const char *run_dir, Err *err) {
+    enum { ATTEMPTS = 25 }; /* one who only looks whether a training runs has it for a moment */
+    const struct timespec pause = {0, 20000000};
     *lock = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return err_set(
-            err, ERR_FAILED,
-            "%s: another process is training in this folder; wait for it, or give another `run`",
-            run_dir);
+    /* file systems without locks do without */
+    for (int i = 0; *lock >= 0 && flock(*lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;) {
+        if (++i == ATTEMPTS)
+            return err_set(err, ERR_FAILED,
+                           "%s: another process is training in this folder; wait for it, or give "
+                           "another `run`",
+                           run_dir);
+        nanosleep(&pause, NULL);
     }
-    return true; /* file systems without locks do without */
+    return true;
 }
 
 bool training_write_config(const Config *config, const char *run_dir, Err *err) {
