@@ -73,8 +73,8 @@ static void add_peak(Finds *finds, const Model *m, size_t g, size_t i, size_t ro
 static void check_finds(const Finds *finds, size_t least_queries, double least_right,
                         double wanted_peak) {
     double right = (double)finds->right / (double)finds->queries;
-    CHECK_MSG(finds->queries >= least_queries && right >= least_right, "%.3f of %zu queries look right", right,
-              finds->queries);
+    CHECK_MSG(finds->queries >= least_queries && right >= least_right,
+              "%.3f of %zu queries look right", right, finds->queries);
     CHECK_CLOSE(finds->sum / (double)finds->peaks, wanted_peak, 1);
 }
 
