@@ -140,7 +140,7 @@ void small_gemm(real *restrict c, size_t ldc, SmallFactor a, const real *restric
 #else
     bool plain = a.col == 1;
     size_t lda = plain ? a.row : a.col;
-    if (m == 1 && lda < k) lda = k; /* one row: its stride may be any */
+    if (plain && m == 1 && lda < k) lda = k; /* one row: its stride may be any */
     gemm(c, ldc, plain ? NO_TRANS : TRANS, a.at, lda, NO_TRANS, b, ldb, m, n, k, alpha,
          store == SMALL_ADD ? 1 : 0);
 #endif
