@@ -92,10 +92,13 @@ static void test_known(void) {
 }
 
 static void test_not_finite(void) {
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
     double *scratch = doubles(svd_scratch(3, 4)), values[3];
-    double *a = normal(12, 3);
-    a[7] = NAN;
-    CHECK(!svd_values(values, a, 3, 4, scratch));
+    for (size_t i = 0; i < 36; i++) {
+        double *a = normal(12, 3);
+        a[i % 12] = bad[i / 12];
+        CHECK_MSG(!svd_values(values, a, 3, 4, scratch), "element %zu is %g", i % 12, bad[i / 12]);
+    }
     tensors_free();
 }
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <cblas.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 /* LAPACK has no C header that comes with every OpenBLAS.  Its routines are Fortran: matrices are
@@ -52,6 +53,8 @@ bool svd_values(double *restrict values, double *restrict a, size_t rows, size_t
                 double *restrict scratch) {
     blasint *integers = (blasint *)scratch;
     double *work = scratch + integer_scratch(rows, cols);
+    for (size_t i = 0; i < rows * cols; i++)
+        if (!isfinite(a[i])) return false; /* LAPACK finds NaN, infinity it lets pass */
     return gesdd(values, a, rows, cols, work, (blasint)real_scratch(rows, cols), integers) == 0;
 }
 
