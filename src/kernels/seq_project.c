@@ -25,10 +25,11 @@ typedef struct Unit {
     size_t b, g, first, count;
 } Unit;
 
-static Unit unit_at(size_t index, size_t G, size_t parts, size_t width) {
-    size_t g = index / parts % G;
+/* The sequences of one matrix follow one another: it stays in the cache for them. */
+static Unit unit_at(size_t index, size_t B, size_t parts, size_t width) {
+    size_t b = index / parts % B, g = index / (B * parts);
     Range cols = range_part(width, index % parts, parts, PARALLEL_ALIGN);
-    return (Unit){index / (G * parts), g, g * width + cols.begin, cols.end - cols.begin};
+    return (Unit){b, g, g * width + cols.begin, cols.end - cols.begin};
 }
 
 void seq_project_forward(real *restrict y, const real *restrict x, const real *restrict proj,
@@ -37,7 +38,7 @@ void seq_project_forward(real *restrict y, const real *restrict x, const real *r
     size_t width = C / G, parts = column_parts(B * G, width);
 #pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t index = 0; index < B * G * parts; index++) {
-        Unit u = unit_at(index, G, parts, width);
+        Unit u = unit_at(index, B, parts, width);
         size_t T = start[u.b + 1] - start[u.b];
         if (T <= longer_than) continue;
         real *y_u = y + u.b * P * C + u.first;
@@ -55,7 +56,7 @@ static void backward_x(real *restrict d_x, const real *restrict d_y, const real 
     size_t width = C / G, parts = column_parts(B * G, width);
 #pragma omp parallel for schedule(dynamic) if (start[B] * P * C >= PARALLEL_MIN_MULTIPLY_ADDS)
     for (size_t index = 0; index < B * G * parts; index++) {
-        Unit u = unit_at(index, G, parts, width);
+        Unit u = unit_at(index, B, parts, width);
         size_t T = start[u.b + 1] - start[u.b];
         if (T <= longer_than) continue;
         real *d_x_u = d_x + start[u.b] * C + u.first;
