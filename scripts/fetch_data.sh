@@ -302,8 +302,11 @@ fetch() {
     # only now: an error page of some proxy is no first copy
     hash=$(sha256_of "$dir/archives/$archive")
     record_sha256 "$hash" "archives/$archive"
-    printf 'archive %s\ncontents %s\n' "$hash" "$(contents_of "$work/to")" >"$work/to/.fetched"
-    if [ -f "$work/notes" ]; then cat "$work/notes" >>"$work/to/.fetched"; fi
+    : >>"$work/notes"
+    if ! { printf 'archive %s\ncontents %s\n' "$hash" "$(contents_of "$work/to")" && cat "$work/notes"; } >"$work/to/.fetched"; then
+        say "$name: cannot write .fetched"
+        return 1
+    fi
     chmod -R u+rwX,go+rX "$work/to" && mkdir -p "$(dirname "$place")" || return 1
     if [ -d "$place" ]; then rmdir "$place" || return 1; fi
     mv "$work/to" "$place" && say "$name: done"

@@ -132,6 +132,18 @@ expect_status 0
 expect_out "QQP: intact"
 }
 
+# What has its final name is complete, and that goes for its record too: here a folder stands where it is to be written.
+begin no_record && {
+mkdir -p some/.fetched
+tar -czf "$archives/some.tar.gz" some
+echo "some some folder - - https://data.example/some/where/some.tar.gz" >table
+fetch --table table some
+expect_status 1
+expect_err "some: cannot write .fetched"
+expect "the data are there without a record" [ ! -e data/some ]
+rm -r "$archives/some.tar.gz"
+}
+
 begin check && {
 fetch --check
 expect_status 0
