@@ -153,9 +153,11 @@ static void check_one_key(Sizes sizes) {
     tensors_free();
 }
 
-/* Widths and lengths that fill vectors, just don't, or are 1; both kinds of matrices; dropout. */
+/* Widths and lengths that fill vectors, just don't, or are 1; the longest there are; both kinds of
+ * matrices; dropout. */
 static void test_orders_agree(void) {
     const size_t lengths[] = {1, 14, 2, 17, 16, 15, 33, 5}, one[] = {1};
+    const size_t most[] = {128, 3, 127};
     for (size_t threads = 1; threads <= 3; threads++) {
         threads_set(threads);
         for (int i = 0; i < 4; i++) {
@@ -166,6 +168,7 @@ static void test_orders_agree(void) {
             check_orders(lengths, 5, (Sizes){5, 19, 77, 50, per_head, p});
             check_one_key((Sizes){2, 8, 1, 7, per_head, p});
             check_orders(one, 1, (Sizes){1, 16, 7, 1, per_head, p});
+            if (threads == 2) check_orders(most, 3, (Sizes){2, 96, 640, 150, per_head, p});
         }
     }
 }
