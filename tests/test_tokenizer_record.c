@@ -192,12 +192,14 @@ static void test_take_config(void) {
     CHECK_INT(err.code, ERR_CONFIG);
     CHECK_STR_CONTAINS(err.msg, "tokenizer.type = unigram, but ");
     CHECK_STR_CONTAINS(err.msg, "spm.model is a bpe model");
+    free(other.given_at);
     other = config;
     give(&other, "tokenizer.vocab_size");
     CHECK(!tokenizer_take_config(&other, t, &err));
     CHECK_INT(err.code, ERR_CONFIG);
     CHECK_STR_CONTAINS(err.msg, "tokenizer.vocab_size = 32000, but ");
     CHECK_STR_CONTAINS(err.msg, "has 420 pieces");
+    free(other.given_at);
     tokenizer_destroy(t);
     data_fixture_free(&config);
 }
