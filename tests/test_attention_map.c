@@ -53,11 +53,12 @@ static void test_large_scores(void) {
 
 /* p times the values is what the attention kernel gave in a forward pass of the model. */
 static void check_output(const ModelConfig *config) {
-    static const size_t lengths[] = {11, 4, 9};
+    static const size_t lengths[] = {11, 2, 9}; /* one that is short to some of the models */
     size_t C = config->width, D = C / config->heads;
     Model model;
     Batch batch;
     model_create(&model, config, 3, 24, ACTS_TRAINING);
+    model.acts.wants_keys = true;
     model_batch_create(&batch, lengths, 3, config->vocab, 5);
     encoder_forward(&model.acts, &model.params, config, &batch);
     for (size_t l = 0; l < config->layers; l++) {
