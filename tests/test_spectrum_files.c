@@ -66,6 +66,8 @@ static void test_tables(void) {
     CHECK_STR_CONTAINS(err.msg, "none/curves-effective.csv");
 }
 
+#define HALF_SVG "<svg xmlns=http://www.w3.org/2000/svg>"
+
 /* A program `gnuplot` that does what the shell text says; PATH has no other. */
 static void install_gnuplot(const char *text) {
     char script[512], command[600];
@@ -81,7 +83,8 @@ static void test_scripts_are_drawn(void) {
     Spectrum s = spectrum();
     Err err = {0};
     bool drawn = true;
-    install_gnuplot("echo noise; echo noise >&2; read line <\"$1\" && echo \"$line\" >\"$1\".ran");
+    install_gnuplot("echo noise; echo noise >&2; read line <\"$1\" && echo \"$line\" >\"$1\".ran; "
+                    "echo '" HALF_SVG "</svg>' >\"${1%.gp}.svg\"");
     REQUIRE(spectrum_draw(&drawn, test_temp_dir(), &s, 3, &err));
     CHECK(drawn);
     char *ran = content("curves-effective.gp.ran"), *script = content("heatmap-effective.gp");
@@ -91,6 +94,21 @@ static void test_scripts_are_drawn(void) {
     CHECK_STR_CONTAINS(script, "\n2 1 1.00000 ");
     free(ran);
     free(script);
+}
+
+/* As on a full disk: gnuplot ends well, with half a picture or none. */
+static void test_half_a_picture(void) {
+    const char *const programs[] = {":", "echo '" HALF_SVG "' >\"${1%.gp}.svg\""};
+    Spectrum s = spectrum();
+    Err err = {0};
+    log_quiet(true);
+    for (size_t i = 0; i < 2; i++) {
+        bool drawn = true;
+        install_gnuplot(programs[i]);
+        REQUIRE(spectrum_draw(&drawn, test_temp_dir(), &s, 3, &err));
+        CHECK(!drawn);
+        CHECK(!io_is_file(test_temp_path("curves-effective.svg")));
+    }
 }
 
 static void test_without_gnuplot(void) {
@@ -166,7 +184,7 @@ static void test_projections(void) {
     }
     f[(2 * 3 + 1) * 11 + 4] = -2; /* head 2, row 1, position 4: the largest */
     f[(1 * 3 + 2) * 11 + 0] = (real)1e-9;
-    install_gnuplot(":");
+    install_gnuplot("echo '" HALF_SVG "</svg>' >\"${1%.gp}.svg\"");
     REQUIRE(spectrum_draw_projections(&drawn, test_temp_dir(), &loaded, &err));
     CHECK(drawn);
     CHECK(io_is_file(test_temp_path("projections-E.gp")));
@@ -188,6 +206,7 @@ static void test_projections(void) {
 const Test tests_spectrum_files[] = {
     {"tables", test_tables, TEST_FLOAT},
     {"scripts_are_drawn", test_scripts_are_drawn, TEST_FLOAT},
+    {"half_a_picture", test_half_a_picture, TEST_FLOAT},
     {"without_gnuplot", test_without_gnuplot, TEST_FLOAT},
     {"gnuplot_fails", test_gnuplot_fails, TEST_FLOAT},
     {"projections", test_projections, TEST_FLOAT},
