@@ -40,10 +40,11 @@ static void check_shape(const size_t *T, const size_t *keys, size_t B, size_t H,
          *d_k2 = tensor_filled(cols, NAN), *d_v2 = tensor_filled(cols, NAN);
     stored.kernel.forward(stored.kernel.context, out2, q, k, v, &s);
     stored.kernel.backward(stored.kernel.context, d_q2, d_k2, d_v2, d_out, q, k, v, &s);
-    CHECK_ARRAY_CLOSE(out2, out, rows, KERNEL_TOL);
-    CHECK_ARRAY_CLOSE(d_q2, d_q, rows, KERNEL_TOL);
-    CHECK_ARRAY_CLOSE(d_k2, d_k, cols, KERNEL_TOL);
-    CHECK_ARRAY_CLOSE(d_v2, d_v, cols, KERNEL_TOL);
+    const double tol = 2 * KERNEL_TOL; /* each side may be off by one */
+    CHECK_ARRAY_CLOSE(out2, out, rows, tol);
+    CHECK_ARRAY_CLOSE(d_q2, d_q, rows, tol);
+    CHECK_ARRAY_CLOSE(d_k2, d_k, cols, tol);
+    CHECK_ARRAY_CLOSE(d_v2, d_v, cols, tol);
     stored_attention_destroy(&stored);
     tensors_free();
 }
