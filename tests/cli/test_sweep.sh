@@ -79,7 +79,7 @@ dates() { find "$1" -name sweep.json -printf '%p %T@\n' | sort; }
 
 # Killed twice at moments of chance, all processes or the sweep alone; then stopped by a signal; then left to end.
 begin interrupted_at_random && {
-    write_sweep 100
+    write_sweep 500
     run sweep s.yaml run=runs/whole --jobs 2
     expect_status 0
     expect "not 12 done" in_state "done" 12
@@ -118,7 +118,7 @@ begin interrupted_at_random && {
     expect "a run that was done was done again" [ "$(comm -23 middle after | wc -l)" = 0 ]
     for ckpt in runs/whole/*/last.ckpt; do
         expect "$ckpt differs" cmp "$ckpt" "${ckpt/whole/part}"
-        expect "not every step once in $ckpt" [ "$(wc -l <"${ckpt%/*}/metrics.jsonl")" = 100 ]
+        expect "not every step once in $ckpt" [ "$(wc -l <"${ckpt%/*}/metrics.jsonl")" = 500 ]
     done
     run sweep s.yaml run=runs/part --jobs 2
     expect_status 0
