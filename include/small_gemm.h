@@ -31,8 +31,8 @@ typedef enum SmallStore { SMALL_OVERWRITE, SMALL_ADD } SmallStore;
 
 /* c (m,n) = alpha a b, or c += alpha a b;  a (m,k), b (k,n).  One of the strides of a is 1.  On the
  * calling thread.  Each element depends on its row of a and its column of b only.  k = 0: zero is
- * stored or added.  Compiled for a processor without fused multiply-add (ARCH= on x86-64) it is
- * gemm.h's, which picks its instructions at run time. */
+ * stored or added.  Compiled for a processor without fused multiply-add (ARCH= on x86-64; debug and
+ * asan builds too) it is gemm.h's, which picks its instructions at run time. */
 void small_gemm(real *restrict c, size_t ldc, SmallFactor a, const real *restrict b, size_t ldb,
                 size_t m, size_t n, size_t k, real alpha, SmallStore store);
 

@@ -17,7 +17,8 @@
  *     other rows by 17).  Deeper layers have no such bias, and 12 at the peak: what the blocks
  *     before them add leaves positions a small part of the hidden states (a third of their square
  *     after 700 updates of configs/pretrain/small.yaml), so that the bias would soon be above every
- *     peak, all attention at the empty row, and no gradient would lead back;
+ *     peak, all attention at the empty row, and no gradient would lead back.  Their last row is
+ *     empty too, so the last S positions are in no row of any layer;
  *   - shared matrix: row r holds the S positions of block r, at 1/sqrt(S); offsets are 0, -S, S,
  *     -2S, ... */
 #ifndef LOCAL_INIT_H
