@@ -161,8 +161,8 @@ static double row_init_std(const Row *row, const ModelConfig *config, size_t lay
                    config, layer)); /* Linformer, theorem 2: entries of R are N(0, 1/k) */
 }
 
-/* A convolution begins as the mean over its widest window: at 0, as E and F do, its few taps would make
- * keys and values that are next to nothing. */
+/* A convolution begins as the mean over its widest window: at 0, as E and F do, its few taps would
+ * make keys and values that are next to nothing. */
 static double row_init_mean(const Row *row, const ModelConfig *config, size_t layer) {
     bool is_conv = row->init == INIT_PROJECTION && config->projection == PROJECTION_CONV;
     return is_conv ? 1 / (double)matrix_rows(config, layer) : 0;
