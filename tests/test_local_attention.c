@@ -103,10 +103,9 @@ static void test_full_attention_looks_at_its_offset(void) {
  * it; in the first layer the empty last row, of logit 0, if not. */
 static void look_strided(Finds *finds, const Model *m, size_t S, size_t g, size_t i) {
     size_t k = m->config.k[0], wanted = position_at(i, single_offsets[g / S % 8]);
-    if (wanted >= LONG || wanted / S >= k - 1) return;
-    bool has_it = wanted % S == g % S;
-    if (!has_it && g >= HEADS) return;
-    CHECK_CLOSE(logit(m, g, i, k - 1), 0, 0);
+    bool is_first = g < HEADS, has_it = wanted % S == g % S;
+    if (wanted >= LONG || (is_first && wanted / S == k - 1) || (!is_first && !has_it)) return;
+    if (is_first) CHECK_CLOSE(logit(m, g, i, k - 1), 0, 0);
     look(finds, m, g, i, k, has_it ? wanted / S : k - 1);
     if (has_it) add_peak(finds, m, g, i, wanted / S);
 }
@@ -156,7 +155,7 @@ static double group_error(const Model *heads, const Model *full, size_t first, s
     double error = 0, size = 0;
     for (size_t i = 0; i < LONG; i++) {
         size_t wanted = position_at(i, single_offsets[first / S % 8]);
-        if (wanted >= LONG || wanted / S >= heads->config.k[l] - 1) continue;
+        if (wanted >= LONG || (S > 1 && wanted / S == heads->config.k[l] - 1)) continue;
         const real *parts = heads->acts.layers[l].att_out + i * WIDE + column;
         const real *whole = full->acts.layers[l].att_out + i * WIDE + column;
         for (size_t e = 0; e < HEAD; e++) {

@@ -24,9 +24,9 @@ static double wanted_entry(const ModelConfig *config, size_t height, size_t l, s
                            size_t t) {
     size_t S = (config->n + height - 1) / height;
     if (config->scope != SCOPE_HEAD) return t / S == r ? 1 / sqrt((double)S) : 0;
-    bool is_last = S > 1 && r == height - 1;
+    bool is_left_empty = l == 0 && S > 1 && r == height - 1;
     size_t class = (l * config->heads + h) % S;
-    return !is_last && t / S == r && t % S == class;
+    return !is_left_empty && t / S == r && t % S == class;
 }
 
 /* matrix (height,n) less `normal`, the same without the scheme, is what local_init.h says. */

@@ -121,10 +121,11 @@ static void copy_values(LayerParams *layer, const Local *s, size_t to, size_t fr
     memcpy(layer->v_w + to * size, layer->v_w + from * size, size * sizeof(real));
 }
 
-/* One position a row, those of class `class` modulo S; the last row stays empty where S > 1. */
+/* One position a row, those of class `class` modulo S; in layer 0 the last row stays empty where
+ * S > 1. */
 static void init_strided(real *matrix, const Local *s, size_t layer, size_t class) {
     size_t n = s->config->n, stride = positions_per_row(s, layer);
-    size_t rows = matrix_height(s, layer) - (stride > 1);
+    size_t rows = matrix_height(s, layer) - (layer == 0 && stride > 1);
     for (size_t r = 0; r < rows && r * stride + class < n; r++)
         matrix[r * n + r * stride + class] += 1;
 }
