@@ -2,7 +2,12 @@
  * layer; the rest is scratch shared by the layers, and GELU outputs, LayerNorm outputs and
  * attention probabilities are recomputed.  With RECOMPUTE_FFN the layers also share ff_pre, and
  * with RECOMPUTE_LAYER everything but sum_ffn and ln2, from which the next layer's input follows:
- * the backward pass then computes them again, layer by layer, to the same bits. */
+ * the backward pass then computes them again, layer by layer, to the same bits.
+ *
+ * In inference all rows have projected keys and values, and of each layer everything else is made
+ * for a chunk of rows at a time: what grows with the batch is the residual stream, its LayerNorm
+ * (pre-norm) and what keys and values need.  Arrays that are (rows,...) below have total rows in
+ * training and chunk_rows in inference. */
 #ifndef ACTIVATIONS_H
 #define ACTIVATIONS_H
 
@@ -18,7 +23,7 @@
 #include "real.h"
 
 typedef enum ActMode {
-    ACTS_INFERENCE, /* layers share one set of buffers; no gradients, no dropout */
+    ACTS_INFERENCE, /* layers share one set of buffers, chunk by chunk; no gradients, no dropout */
     ACTS_TRAINING
 } ActMode;
 
@@ -28,44 +33,47 @@ typedef struct NormStats {
 } NormStats;
 
 typedef struct LayerActs {
-    real *sum_att; /* (total,C) residual sum after attention; read by the LayerNorm that follows */
-    real *sum_ffn; /* (total,C) residual sum after the feed-forward block */
+    real *sum_att; /* (rows,C) residual sum after attention; read by the LayerNorm that follows */
+    real *sum_ffn; /* (rows,C) residual sum after the feed-forward block */
     NormStats ln1, ln2;
-    real *q; /* (total,C) */
+    real *q; /* (rows,C) */
     real *k_pre,
         *v_pre; /* compress-first: E x and F x (B*P,C), only k_pre where E = F; project-first: k and
                    v before compression (total,C); NULL in full attention.  Pooling: likewise, in
                    k_pre alone the mean of x (rows,C), or k and v (total,C) */
     real *kp, *vp; /* (B*P,C) projected keys and values; (total,C) in full attention; (rows,C) where
                       the model pools, no more rows than B*P or total */
-    real *att_out; /* (total,C) concatenated heads, before the output map */
-    real *lse;     /* (total,H) */
-    real *ff_pre;  /* (total,FF) before the GELU */
+    real *att_out; /* (rows,C) concatenated heads, before the output map */
+    real *lse;     /* (rows,H) */
+    real *ff_pre;  /* (rows,FF) before the GELU */
 } LayerActs;
 
 typedef struct Activations {
     Arena arena;
     ActMode mode;
     size_t max_B, max_total; /* capacity */
+    size_t chunk_rows;       /* most rows of a chunk, in inference */
     const AttentionKernel *kernel; /* borrowed; set by benchmarks, NULL: the functions of
                                       attention.h */
     bool wants_keys;  /* set by who reads kp and vp of sequences of any length */
     Profile *profile; /* borrowed, set by who wants to know where the time goes; NULL: nobody */
 
     /* kept for backward */
-    real *emb_sum; /* (total,C) token + position */
+    real *emb_sum; /* (total,C) token + position; NULL in inference */
     NormStats emb_ln;
-    real *stream0; /* (total,C) pre-norm: input of layer 0's residual stream; NULL for post */
+    real *stream0; /* (total,C) pre-norm: input of layer 0's residual stream; else NULL */
     LayerActs layers[CONFIG_MAX_LAYERS];
     NormStats final_ln; /* pre-norm */
-    real *hidden;       /* (total,C) result of the encoder */
+    real *hidden; /* (total,C) result of the encoder; in inference the stream that leads there */
 
     /* scratch of one block at a time */
-    real *x, *y;       /* (total,C) block inputs */
-    real *ff_act;      /* (total,FF) */
+    real *x;           /* (total,C) input of an attention block; NULL in post-norm inference */
+    real *y;           /* (rows,C) input of a feed-forward block */
+    real *ff_act;      /* (rows,FF) */
     real *row_sums;    /* (B*P) E 1 of each sequence */
     real *attention;   /* scratch of attention.h and of short_attention.h */
     size_t *key_start; /* (B+1) first row of each sequence in kp and vp */
+    size_t *chunk_start; /* (B+1) first row of each sequence in a chunk */
 
     /* training only */
     real *

@@ -20,6 +20,9 @@ typedef struct AttentionShape {
     size_t layer;            /* for the dropout key */
     double p;                /* dropout of the probabilities */
     size_t longer_than;      /* only sequences of more tokens are read and written; 0: all */
+    /* Where in a larger batch these sequences stand, for kernels that keep something of it: number
+     * of the first, and how many of its queries were in calls before */
+    size_t first_sequence, first_query;
 } AttentionShape;
 
 /* out = dropout(softmax(q k^T / sqrt(D))) v     per sequence and head

@@ -7,11 +7,9 @@
 #include "real.h"
 
 /* y = (x - mean) * rstd * w + b   per row
- * y, x (rows,C)   w, b (C)   mean, rstd (rows) overwritten: saved for backward.  y may not alias x.
- */
-void layernorm_forward(real *restrict y, real *restrict mean, real *restrict rstd,
-                       const real *restrict x, const real *restrict w, const real *restrict b,
-                       size_t rows, size_t C);
+ * y, x (rows,C); y may be x   w, b (C)   mean, rstd (rows) overwritten: saved for backward. */
+void layernorm_forward(real *y, real *restrict mean, real *restrict rstd, const real *x,
+                       const real *restrict w, const real *restrict b, size_t rows, size_t C);
 
 /* The same y again from saved mean and rstd (backward passes recompute it instead of keeping it).
  */

@@ -7,18 +7,18 @@
 
 static const real EPSILON = (real)1e-5; /* RoBERTa's */
 
-static void normalize_row(real *restrict y, const real *restrict x, const real *restrict w,
-                          const real *restrict b, real mean, real rstd, size_t C) {
+/* Element by element, so that y may be x. */
+static void normalize_row(real *y, const real *x, const real *restrict w, const real *restrict b,
+                          real mean, real rstd, size_t C) {
 #pragma omp simd
     for (size_t c = 0; c < C; c++) y[c] = (x[c] - mean) * rstd * w[c] + b[c];
 }
 
-void layernorm_forward(real *restrict y, real *restrict mean, real *restrict rstd,
-                       const real *restrict x, const real *restrict w, const real *restrict b,
-                       size_t rows, size_t C) {
+void layernorm_forward(real *y, real *restrict mean, real *restrict rstd, const real *x,
+                       const real *restrict w, const real *restrict b, size_t rows, size_t C) {
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (size_t r = 0; r < rows; r++) {
-        const real *restrict x_r = x + r * C;
+        const real *x_r = x + r * C;
         real sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
         for (size_t c = 0; c < C; c++) sum += x_r[c];

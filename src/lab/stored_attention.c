@@ -24,16 +24,18 @@ typedef struct Head {
 
 static Head head_at(const StoredAttention *stored, const AttentionShape *s, size_t unit) {
     size_t b = unit / s->H, C = s->H * s->D, square = stored->n * stored->n;
+    size_t kept = (s->first_sequence * s->H + unit) * square; /* of this head's first query */
     Head head = {.h = unit % s->H,
                  .T = s->start[b + 1] - s->start[b],
                  .keys = s->key_start[b + 1] - s->key_start[b],
                  .scale = (real)(1 / sqrt((double)s->D)),
-                 .prob = stored->probabilities + s->layer * stored->layer_reals + unit * square};
+                 .prob = stored->probabilities + s->layer * stored->layer_reals + kept};
     head.query = s->start[b] * C + head.h * s->D;
     head.key = s->key_start[b] * C + head.h * s->D;
+    if (b == 0) head.prob += s->first_query * head.keys;
     if (stored->scratch) head.scratch = stored->scratch + parallel_index() * square;
     if (s->p > 0) head.mask_key = dropout_key(s->seq_key[b], s->layer, SITE_PROBABILITIES);
-    assert(head.T <= stored->n && head.keys <= stored->n);
+    assert(s->first_query + head.T <= stored->n && head.keys <= stored->n);
     return head;
 }
 

@@ -7,6 +7,9 @@
 
 enum { LOGITS_BYTES = 64 << 20, HEAD_ROWS_MIN = 64, HEAD_ROWS_MAX = 1024 };
 
+/* Rows of a chunk: products of fewer would not reach full speed, more would not stay in cache. */
+enum { CHUNK_ROWS = 512 };
+
 static real *take(Arena *arena, size_t rows, size_t cols) {
     size_t count;
     if (!size_mul(rows, cols, &count)) arena->overflow = true;
@@ -34,51 +37,66 @@ static size_t pre_rows(const ModelConfig *config, size_t keys, size_t max_total)
     return config->scope == SCOPE_HEAD ? max_total : keys;
 }
 
+/* Sequences in the order of short_attention.h are in one chunk. */
+static size_t chunk_rows(const ModelConfig *config, size_t max_total) {
+    size_t rows = CHUNK_ROWS;
+    for (size_t l = 0; l < config->layers; l++) {
+        size_t most = short_attention_longest(config->width / config->heads, config->k[l], config->n);
+        if (rows < most) rows = most;
+    }
+    return rows < max_total ? rows : max_total;
+}
+
+/* Rows of what inference holds of one chunk at a time. */
+static size_t held_rows(const Activations *acts) {
+    return acts->mode == ACTS_INFERENCE ? acts->chunk_rows : acts->max_total;
+}
+
 /* What the next layer, or the last LayerNorm, starts from: kept in every training. */
 static void take_output(LayerActs *layer, Arena *arena, const ModelConfig *config,
-                        size_t max_total) {
-    layer->sum_ffn = take(arena, max_total, config->width);
-    layer->ln2 = take_stats(arena, max_total);
+                        const Activations *acts) {
+    layer->sum_ffn = take(arena, held_rows(acts), config->width);
+    layer->ln2 = take_stats(arena, held_rows(acts));
 }
 
 static void take_attention(LayerActs *layer, Arena *arena, const ModelConfig *config, size_t P,
-                           size_t max_B, size_t max_total) {
-    size_t C = config->width, keys = key_rows(config, P, max_B, max_total);
-    layer->sum_att = take(arena, max_total, C);
-    layer->ln1 = take_stats(arena, max_total);
-    layer->q = take(arena, max_total, C);
+                           const Activations *acts) {
+    size_t C = config->width, total = acts->max_total, rows = held_rows(acts);
+    size_t keys = key_rows(config, P, acts->max_B, total);
+    layer->sum_att = take(arena, rows, C);
+    layer->ln1 = take_stats(arena, total);
+    layer->q = take(arena, rows, C);
     if (config->attention == ATTENTION_LINFORMER) {
-        size_t rows = pre_rows(config, keys, max_total);
+        size_t before = pre_rows(config, keys, total);
         bool pools_once = model_pools(config) && config->projection == PROJECTION_MEAN;
-        layer->k_pre = take(arena, rows, C);
-        if (!pools_once) layer->v_pre = take(arena, rows, C);
+        layer->k_pre = take(arena, before, C);
+        if (!pools_once) layer->v_pre = take(arena, before, C);
     }
     layer->kp = take(arena, keys, C);
     layer->vp = take(arena, keys, C);
-    layer->att_out = take(arena, max_total, C);
-    layer->lse = take(arena, max_total, config->heads);
+    layer->att_out = take(arena, rows, C);
+    layer->lse = take(arena, rows, config->heads);
 }
 
-static void take_ffn(LayerActs *layer, Arena *arena, const ModelConfig *config, size_t max_total) {
-    layer->ff_pre = take(arena, max_total, config->ffn);
+static void take_ffn(LayerActs *layer, Arena *arena, const ModelConfig *config,
+                     const Activations *acts) {
+    layer->ff_pre = take(arena, held_rows(acts), config->ffn);
 }
 
 static void layout_layers(Activations *acts, Arena *arena, const ModelConfig *config) {
-    size_t B = acts->max_B, total = acts->max_total;
     bool keeps_output = acts->mode == ACTS_TRAINING,
          keeps_attention = keeps_output && config->recompute < RECOMPUTE_LAYER,
          keeps_ffn = keeps_output && config->recompute < RECOMPUTE_FFN;
     LayerActs shared = {0};
-    if (!keeps_output) take_output(&shared, arena, config, total);
-    if (!keeps_attention)
-        take_attention(&shared, arena, config, params_largest_k(config), B, total);
-    if (!keeps_ffn) take_ffn(&shared, arena, config, total);
+    if (!keeps_output) take_output(&shared, arena, config, acts);
+    if (!keeps_attention) take_attention(&shared, arena, config, params_largest_k(config), acts);
+    if (!keeps_ffn) take_ffn(&shared, arena, config, acts);
     for (size_t l = 0; l < config->layers; l++) {
         LayerActs *layer = &acts->layers[l];
         *layer = shared;
-        if (keeps_output) take_output(layer, arena, config, total);
-        if (keeps_attention) take_attention(layer, arena, config, config->k[l], B, total);
-        if (keeps_ffn) take_ffn(layer, arena, config, total);
+        if (keeps_output) take_output(layer, arena, config, acts);
+        if (keeps_attention) take_attention(layer, arena, config, config->k[l], acts);
+        if (keeps_ffn) take_ffn(layer, arena, config, acts);
     }
 }
 
@@ -97,12 +115,13 @@ static size_t attention_reals(const ModelConfig *config) {
 static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *config) {
     size_t B = acts->max_B, total = acts->max_total;
     size_t C = config->width, P = params_largest_k(config);
-    acts->x = take(arena, total, C);
-    acts->y = take(arena, total, C);
-    acts->ff_act = take(arena, total, config->ffn);
+    if (acts->mode == ACTS_TRAINING || config->norm == NORM_PRE) acts->x = take(arena, total, C);
+    acts->y = take(arena, held_rows(acts), C);
+    acts->ff_act = take(arena, held_rows(acts), config->ffn);
     acts->row_sums = take(arena, B, P);
     acts->attention = take(arena, attention_reals(config), 1);
     acts->key_start = arena_take(arena, B + 1, sizeof *acts->key_start);
+    acts->chunk_start = arena_take(arena, B + 1, sizeof *acts->chunk_start);
     if (acts->mode == ACTS_INFERENCE) return;
 
     size_t keys = key_rows(config, P, B, total);
@@ -153,9 +172,11 @@ static void layout_class_head(Activations *acts, Arena *arena, const ModelConfig
 /* Runs twice: counting (arena->base NULL), then placing. */
 static void layout(Activations *acts, Arena *arena, const ModelConfig *config) {
     size_t total = acts->max_total, C = config->width;
-    acts->emb_sum = take(arena, total, C);
+    bool training = acts->mode == ACTS_TRAINING;
+    acts->chunk_rows = chunk_rows(config, total);
+    if (training) acts->emb_sum = take(arena, total, C);
     acts->emb_ln = take_stats(arena, total);
-    if (config->norm == NORM_PRE) acts->stream0 = take(arena, total, C);
+    if (training && config->norm == NORM_PRE) acts->stream0 = take(arena, total, C);
     layout_layers(acts, arena, config);
     if (config->norm == NORM_PRE) acts->final_ln = take_stats(arena, total);
     acts->hidden = take(arena, total, C);

@@ -79,12 +79,13 @@ static void embedding_dropout(const Pass *pass, real *x) {
     lap_elements(pass->acts, PROFILE_DROPOUT, batch->total * pass->config->width, 2);
 }
 
-static void embed_forward(const Pass *pass, real *x) {
+/* sum (total,C): token + position; x, which may be sum: the same normalised. */
+static void embed_forward(const Pass *pass, real *sum, real *x) {
     const Batch *batch = pass->batch;
-    embedding_forward(pass->acts->emb_sum, pass->params->token, pass->params->position, batch->ids,
-                      batch->start, batch->B, pass->config->width);
+    embedding_forward(sum, pass->params->token, pass->params->position, batch->ids, batch->start,
+                      batch->B, pass->config->width);
     lap_elements(pass->acts, PROFILE_EMBEDDING, batch->total * pass->config->width, 3);
-    norm_forward(pass, norm_embedding(pass), x, pass->acts->emb_sum);
+    norm_forward(pass, norm_embedding(pass), x, sum);
     embedding_dropout(pass, x);
 }
 
@@ -105,7 +106,7 @@ static void embed_backward(const Pass *pass, real *d) {
 static void forward_post(const Pass *pass) {
     Activations *acts = pass->acts;
     size_t L = pass->config->layers;
-    embed_forward(pass, acts->x);
+    embed_forward(pass, acts->emb_sum, acts->x);
     for (size_t l = 0; l < L; l++) {
         LayerActs *a = &acts->layers[l];
         attention_block_forward(pass, l, a->sum_att, acts->x, acts->x);
@@ -165,7 +166,7 @@ static const real *stream(const Activations *acts, size_t l) {
 static void forward_pre(const Pass *pass) {
     Activations *acts = pass->acts;
     size_t L = pass->config->layers;
-    embed_forward(pass, acts->stream0);
+    embed_forward(pass, acts->emb_sum, acts->stream0);
     for (size_t l = 0; l < L; l++) {
         LayerActs *a = &acts->layers[l];
         norm_forward(pass, norm_first(pass, l), acts->x, stream(acts, l));
@@ -199,6 +200,86 @@ static void backward_pre(const Pass *pass) {
     embed_backward(pass, d);
 }
 
+/* Rows that go through a layer together in inference: whole sequences, or a part of a long one. */
+typedef struct Chunk {
+    Batch rows;           /* B, total and start alone */
+    size_t row, sequence; /* the first, of the whole batch */
+} Chunk;
+
+/* The next part of the batch, of at most `most` rows; false at its end. */
+static bool next_chunk(Chunk *chunk, const Batch *batch, size_t most) {
+    size_t row = chunk->row + chunk->rows.total, b = chunk->sequence, count = 1;
+    if (row == batch->total) return false;
+    while (batch->start[b + 1] <= row) b++;
+    size_t end = batch->start[b + 1];
+    if (end - batch->start[b] > most) {
+        end = end - row > most ? row + most : end;
+    } else {
+        while (b + count < batch->B && batch->start[b + count + 1] - row <= most) count++;
+        end = batch->start[b + count];
+    }
+    chunk->row = row;
+    chunk->sequence = b;
+    chunk->rows.B = count;
+    chunk->rows.total = end - row;
+    chunk->rows.start[0] = 0;
+    for (size_t i = 1; i < count; i++) chunk->rows.start[i] = batch->start[b + i] - row;
+    chunk->rows.start[count] = end - row;
+    return true;
+}
+
+/* Queries of the chunk, keys and values of its sequences. */
+static AttentionShape chunk_shape(const AttentionShape *whole, const Chunk *chunk) {
+    AttentionShape shape = *whole;
+    shape.B = chunk->rows.B;
+    shape.start = chunk->rows.start;
+    shape.seq_key = NULL;
+    shape.key_start += chunk->sequence;
+    shape.first_sequence = chunk->sequence;
+    shape.first_query = chunk->row - whole->start[chunk->sequence];
+    size_t length = whole->start[chunk->sequence + 1] - whole->start[chunk->sequence];
+    if (length > chunk->rows.total) shape.longer_than = 0; /* however short this part is */
+    return shape;
+}
+
+/* One layer on the rows of `part`, the first of which is `row`: attention, whose keys and values
+ * are there, and feed-forward. */
+static void layer_chunk(const Pass *part, const AttentionShape *shape, size_t row) {
+    Activations *acts = part->acts;
+    size_t l = shape->layer, before = row * part->config->width;
+    LayerActs *a = &acts->layers[l];
+    real *stream = acts->hidden + before;
+    if (part->config->norm == NORM_POST) {
+        attention_rows_forward(part, shape, row, a->sum_att, stream, stream);
+        norm_forward(part, norm_first(part, l), acts->y, a->sum_att);
+        ffn_block_forward(part, l, a->sum_ffn, acts->y, acts->y);
+        norm_forward(part, norm_second(part, l), stream, a->sum_ffn);
+    } else {
+        attention_rows_forward(part, shape, row, a->sum_att, acts->x + before, stream);
+        norm_forward(part, norm_second(part, l), acts->y, a->sum_att);
+        ffn_block_forward(part, l, stream, acts->y, a->sum_att);
+    }
+}
+
+/* The same functions as forward_post and forward_pre, a chunk of rows at a time. */
+static void forward_chunks(const Pass *pass) {
+    Activations *acts = pass->acts;
+    bool pre = pass->config->norm == NORM_PRE;
+    embed_forward(pass, acts->hidden, acts->hidden);
+    for (size_t l = 0; l < pass->config->layers; l++) {
+        if (pre) norm_forward(pass, norm_first(pass, l), acts->x, acts->hidden);
+        AttentionShape whole = attention_keys_forward(pass, l, pre ? acts->x : acts->hidden);
+        Chunk chunk = {.rows.start = acts->chunk_start};
+        Pass part = *pass;
+        part.batch = &chunk.rows;
+        while (next_chunk(&chunk, pass->batch, acts->chunk_rows)) {
+            AttentionShape shape = chunk_shape(&whole, &chunk);
+            layer_chunk(&part, &shape, chunk.row);
+        }
+    }
+    if (pre) norm_forward(pass, norm_final(pass), acts->hidden, acts->hidden);
+}
+
 size_t encoder_key_rows(const ModelConfig *config, size_t l, size_t T) {
     if (config->attention == ATTENTION_FULL) return T;
     return model_pools(config) ? pool_rows(T, config->k[l], config->n) : config->k[l];
@@ -230,7 +311,9 @@ void encoder_forward(Activations *acts, const Params *params, const ModelConfig 
     assert(batch->B <= acts->max_B && batch->total <= acts->max_total);
     assert(lengths_are_valid(batch, config->n));
     Pass pass = {.acts = acts, .params = params, .config = config, .batch = batch};
-    if (config->norm == NORM_POST)
+    if (acts->mode == ACTS_INFERENCE)
+        forward_chunks(&pass);
+    else if (config->norm == NORM_POST)
         forward_post(&pass);
     else
         forward_pre(&pass);

@@ -104,9 +104,10 @@ static void lap_attention(const Pass *pass, const AttentionShape *shape, int pro
                 rows * C * arrays * sizeof(real));
 }
 
-/* att_out and lse of all sequences; each kernel leaves out what is the other's. */
-static void attend(const Pass *pass, const LayerParams *w, const LayerActs *a,
-                   const AttentionShape *shape) {
+/* att_out and lse of all sequences; each kernel leaves out what is the other's.  k, v: keys and
+ * values of the short ones before the sequence projection. */
+static void attend(const Pass *pass, const LayerParams *w, const LayerActs *a, const real *k,
+                   const real *v, const AttentionShape *shape) {
     const AttentionKernel *kernel = pass->acts->kernel;
     ShortShape brief = short_shape(pass, shape);
     if (kernel)
@@ -114,8 +115,8 @@ static void attend(const Pass *pass, const LayerParams *w, const LayerActs *a,
     else
         attention_forward(a->att_out, a->lse, a->q, a->kp, a->vp, shape, pass->acts->attention);
     if (brief.longest > 0)
-        short_attention_forward(a->att_out, a->lse, a->q, a->k_pre, a->v_pre, w->seq_proj_k,
-                                w->seq_proj_v, &brief, pass->acts->attention);
+        short_attention_forward(a->att_out, a->lse, a->q, k, v, w->seq_proj_k, w->seq_proj_v,
+                                &brief, pass->acts->attention);
     lap_attention(pass, shape, 2, 2);
 }
 
@@ -141,20 +142,31 @@ static void attend_backward(const Pass *pass, const LayerParams *w, const LayerP
     lap_attention(pass, shape, 5, 4);
 }
 
-void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x,
-                             const real *residual) {
-    const LayerParams *w = &pass->params->layers[l];
-    const LayerActs *a = &pass->acts->layers[l];
-    size_t total = pass->batch->total, C = pass->config->width;
+AttentionShape attention_keys_forward(const Pass *pass, size_t l, const real *x) {
     AttentionShape shape = attention_shape(pass, l);
+    projected_kv_forward(pass, l, x);
+    return shape;
+}
+
+void attention_rows_forward(const Pass *pass, const AttentionShape *shape, size_t first_row,
+                            real *sum, const real *x, const real *residual) {
+    const LayerParams *w = &pass->params->layers[shape->layer];
+    const LayerActs *a = &pass->acts->layers[shape->layer];
+    size_t total = pass->batch->total, C = pass->config->width, before = first_row * C;
 
     linear_forward(a->q, x, w->q_w, w->q_b, total, C, C);
     lap_linear(pass->acts, PROFILE_QKV, total, C, C, 1);
-    projected_kv_forward(pass, l, x);
-    attend(pass, w, a, &shape);
+    attend(pass, w, a, shape->longer_than > 0 ? a->k_pre + before : NULL,
+           shape->longer_than > 0 ? a->v_pre + before : NULL, shape);
     linear_forward(sum, a->att_out, w->out_w, NULL, total, C, C);
     lap_linear(pass->acts, PROFILE_OUT, total, C, C, 1);
-    add_residual(pass, l, SITE_ATTENTION, sum, residual, w->out_b);
+    add_residual(pass, shape->layer, SITE_ATTENTION, sum, residual, w->out_b);
+}
+
+void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x,
+                             const real *residual) {
+    AttentionShape shape = attention_keys_forward(pass, l, x);
+    attention_rows_forward(pass, &shape, 0, sum, x, residual);
 }
 
 void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum,

@@ -25,6 +25,14 @@ size_t attention_short_length(const Pass *pass, size_t l);
 void attention_block_forward(const Pass *pass, size_t l, real *sum, const real *x,
                              const real *residual);
 
+/* The two halves of it, for who takes the queries a part at a time.  First keys and values of the
+ * whole batch; the shape is that of attention with all queries. */
+AttentionShape attention_keys_forward(const Pass *pass, size_t l, const real *x);
+/* Then queries, attention and output map of the rows of pass->batch, which are the whole batch or
+ * a part of it that begins at its row first_row and that `shape` describes. */
+void attention_rows_forward(const Pass *pass, const AttentionShape *shape, size_t first_row,
+                            real *sum, const real *x, const real *residual);
+
 /* d_x: gradient of the block's input x, without the residual's; overwritten, or added to where
  * accumulate.  d_x may be d_sum when accumulating.  Adds parameter gradients.  Reads x, d_sum and
  * what forward kept. */
