@@ -46,7 +46,7 @@ static void check_way(size_t way, NormPlace norm, const Batch *batch, size_t thr
     encoder_forward(&whole.acts, &whole.params, &whole.config, batch);
     CHECK_ARRAY_CLOSE(chunks.acts.hidden, whole.acts.hidden, batch->total * C, TOL);
 
-    /* in the buffers of a training it is the same to the bit: evaluations give the digits of eval */
+    /* in the buffers of a training the same to the bit: evaluations give the digits of eval */
     whole.acts.mode = ACTS_INFERENCE;
     encoder_forward(&whole.acts, &whole.params, &whole.config, batch);
     CHECK(!memcmp(chunks.acts.hidden, whole.acts.hidden, batch->total * C * sizeof(real)));
@@ -58,7 +58,8 @@ static void test_equal_the_whole_batch(void) {
     Batch batch;
     model_batch_create(&batch, lengths, SEQUENCES, 37, test_seed());
     for (size_t way = 0; way < WAYS; way++)
-        for (size_t norm = 0; norm < 2; norm++) check_way(way, (NormPlace)norm, &batch, way == 1 ? 2 : 1);
+        for (size_t norm = 0; norm < 2; norm++)
+            check_way(way, (NormPlace)norm, &batch, way == 1 ? 2 : 1);
     model_batch_destroy(&batch);
 }
 
@@ -76,7 +77,7 @@ static void test_stored_attention(void) {
     encoder_forward(&stored_model.acts, &stored_model.params, &config, &batch);
     encoder_forward(&blockwise.acts, &blockwise.params, &config, &batch);
     CHECK_ARRAY_CLOSE(stored_model.acts.hidden, blockwise.acts.hidden, batch.total * C, TOL);
-    for (size_t b = 0; b < batch.B; b++) { /* rows of the last layer's: all there, each sums to 1 */
+    for (size_t b = 0; b < batch.B; b++) { /* of the last layer: all rows sum to 1 */
         for (size_t t = 0; t < lengths[b]; t++) {
             const real *row = stored.probabilities + b * config.heads * N * N + t * lengths[b];
             double sum = 0;
@@ -103,9 +104,11 @@ static void test_memory_grows_with_the_stream(void) {
         size_t way;
         NormPlace norm;
         size_t arrays; /* (total,C) */
-    } cases[] = {{1, NORM_POST, 1}, {1, NORM_PRE, 2},  /* stream; and its LayerNorm */
-                 {0, NORM_POST, 3}, {6, NORM_POST, 3}, /* keys and values before projection, or all */
-                 {7, NORM_POST, 1}};                   /* means */
+    } cases[] = {{1, NORM_POST, 1},
+                 {1, NORM_PRE, 2}, /* stream; and its LayerNorm */
+                 {0, NORM_POST, 3},
+                 {6, NORM_POST, 3},  /* keys and values before projection, or all */
+                 {7, NORM_POST, 1}}; /* means */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ModelConfig config = config_way(cases[i].way, cases[i].norm);
         double reals = bytes_per_token(&config) / sizeof(real);

@@ -41,7 +41,8 @@ static size_t pre_rows(const ModelConfig *config, size_t keys, size_t max_total)
 static size_t chunk_rows(const ModelConfig *config, size_t max_total) {
     size_t rows = CHUNK_ROWS;
     for (size_t l = 0; l < config->layers; l++) {
-        size_t most = short_attention_longest(config->width / config->heads, config->k[l], config->n);
+        size_t most =
+            short_attention_longest(config->width / config->heads, config->k[l], config->n);
         if (rows < most) rows = most;
     }
     return rows < max_total ? rows : max_total;
