@@ -305,6 +305,11 @@ def run_scenario(args, title, overrides, training, folder):
         if rows:
             rows[:0] = [row_of(args, c, ours[0], training, []) for c in ours]
         return scenario
+    except Failed as failed:  # one of ours, without which the rows have no reference
+        rows.clear()
+        failures.append(str(failed))
+        say(f"  {failed}")
+        return scenario
     finally:
         for c in ours:
             c.close()
@@ -448,8 +453,9 @@ def main():
                 scenarios.append(run_scenario(args, title, overrides, mode == "train", folder))
                 print_scenario(scenarios[-1])
                 if args.json:
-                    with open(args.json, "w") as file:
+                    with open(args.json + ".tmp", "w") as file:
                         json.dump({"environment": environment(args), "scenarios": scenarios}, file, indent=1)
+                    os.replace(args.json + ".tmp", args.json)
     print(f"\n{(time.time() - begin) / 60:.1f} minutes")
     if not all(s["rows"] for s in scenarios):
         sys.exit(1)
