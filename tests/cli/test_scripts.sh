@@ -60,3 +60,36 @@ begin dependencies_as_given && {
     expect_status 1
     expect_out "installing: gcc"
 }
+
+# task_text ARGUMENT...: make_task_text.sh, what it prints in `out`, what it says in `err`
+task_text() {
+    [ -n "$case_name" ] || return 0
+    status=0
+    sh "$root/scripts/make_task_text.sh" "$@" >out 2>err || status=$?
+}
+
+begin text_of_tasks && {
+    printf 'id\tquestion2\tquestion1\tis_duplicate\n0\tWhy "is\tWho?\t1\n1\tB\tA\t0\n' >pairs.tsv
+    gzip -c pairs.tsv >pairs.tsv.gz
+    printf 'who?\nwhy "is\n\na\nb\n\n' >wanted
+    for file in pairs.tsv pairs.tsv.gz; do
+        task_text qqp $file
+        expect_status 0
+        expect "the text of $file: $(cat out)" cmp -s out wanted
+    done
+    mkdir -p reviews/pos reviews/neg
+    printf 'Fine.' >reviews/pos/0_9.txt
+    printf 'Poor.\nVery.' >reviews/neg/0_1.txt
+    task_text imdb reviews
+    printf 'fine.\n\npoor.\nvery.\n\n' >wanted
+    expect "the text of a folder: $(cat out)" cmp -s out wanted
+    task_text sst2 pairs.tsv
+    expect_status 1
+    expect "what it said: $(cat err)" grep -q 'pairs.tsv: the header has no column sentence' err
+    : >empty.tsv
+    task_text qnli empty.tsv
+    expect_status 1
+    expect "what it said: $(cat err)" grep -q 'empty.tsv: no rows' err
+    task_text mnli pairs.tsv
+    expect_status 2
+}
