@@ -19,6 +19,7 @@
 #include "attention.h"
 #include "config.h"
 #include "err.h"
+#include "mixed_gemm.h"
 #include "profile.h"
 #include "real.h"
 
@@ -74,6 +75,7 @@ typedef struct Activations {
     real *attention;   /* scratch of attention.h and of short_attention.h */
     size_t *key_start; /* (B+1) first row of each sequence in kp and vp */
     size_t *chunk_start; /* (B+1) first row of each sequence in a chunk */
+    Mixed mixed;       /* of the linear maps; its scratch only where the precision needs it */
 
     /* training only */
     real *
@@ -105,7 +107,8 @@ typedef struct Activations {
     real *class_logits;  /* (B,classes) */
 } Activations;
 
-/* Sizes everything for batches of up to max_B sequences and max_total tokens and allocates once. */
+/* Sizes everything for batches of up to max_B sequences and max_total tokens and allocates once.
+ * Fails (ERR_CONFIG) where config->precision does not work here, and on sizes that overflow. */
 bool activations_create(Activations *out, const ModelConfig *config, size_t max_B, size_t max_total,
                         ActMode mode, Err *err);
 void activations_destroy(Activations *acts); /* accepts a zeroed struct */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "precision.h"
 
 enum { CONFIG_MAX_LAYERS = 128 };
 
@@ -54,9 +55,11 @@ typedef struct ModelConfig {
     double head_dropout; /* classification head, before each of its two maps */
     size_t vocab; /* not a key: tokenizer.vocab_size; see config_set_vocab */
     size_t classes; /* not a key: 0, masked-language-model head; else classification head */
-    /* key train.recompute, of the training rather than the model: what the backward pass computes
-     * again instead of keeping it (activations.h) */
+    /* keys train.recompute and train.precision, of the training rather than the model: what the
+     * backward pass computes again instead of keeping it (activations.h), and the precision of the
+     * encoder's linear maps and the masked-language-model head's, also in evaluations (linear.h) */
     Recompute recompute;
+    Precision precision;
 } ModelConfig;
 
 /* Does it pool windows of tokens, where others have k x n matrices? */

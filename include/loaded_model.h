@@ -17,7 +17,8 @@ typedef struct LoadedModel {
     Tokenizer *tokenizer;
 } LoadedModel;
 
-/* Reads weights and tokenizer, verifying the whole file. */
+/* Reads weights and tokenizer, verifying the whole file.  A precision that does not work here is
+ * replaced by fp32, with a warning. */
 bool loaded_model_open(LoadedModel *out, const char *path, Err *err);
 
 /* Whether the model has the head that a command needs; else an error that says what it is instead

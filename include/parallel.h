@@ -65,4 +65,18 @@ static inline Range range_mine(size_t count, size_t align) {
     return range_part(count, parallel_index(), parallel_threads(), align);
 }
 
+/* Row parts of the grid of row parts x column parts = threads that cuts the result of a product so
+ * that the tiles read the least of its factors. */
+static inline size_t parallel_grid_rows(size_t m, size_t n, size_t threads) {
+    size_t best = 1;
+    double least = (double)m + (double)n / (double)threads;
+    for (size_t r = 2; r <= threads; r++) {
+        double cost = (double)m / (double)r + (double)n / (double)(threads / r);
+        if (threads % r != 0 || cost >= least) continue;
+        least = cost;
+        best = r;
+    }
+    return best;
+}
+
 #endif

@@ -22,7 +22,7 @@ BEGIN {
     may["train"] = "base config data kernels model train"
     may["lab"] = "base config data kernels model train lab"
     may["cli"] = "base config data kernels model train lab cli"
-    header_only["real"] = header_only["batch"] = header_only["utf8"] = "base"
+    header_only["real"] = header_only["batch"] = header_only["utf8"] = header_only["precision"] = "base"
     header_only["vector_math"] = header_only["parallel"] = "kernels"
 
     # third-party headers and the sources that own them, as expressions

@@ -56,6 +56,13 @@ double tensor_dot(const real *a, const real *b, size_t count) {
     return sum;
 }
 
+double tensor_distance(const real *a, const real *b, size_t count) {
+    double difference = 0;
+    for (size_t i = 0; i < count; i++)
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    return sqrt(difference / tensor_dot(b, b, count));
+}
+
 bool tensor_check(const real *got, const double *want, size_t count, double tol, const char *name,
                   const char *file, int line) {
     double largest = 0, worst = 0;

@@ -26,6 +26,9 @@ size_t *tensor_starts(const size_t *lengths, size_t B);
 /* sum of a[i] * b[i] in double. */
 double tensor_dot(const real *a, const real *b, size_t count);
 
+/* Root of the sum of squares of a - b, over that of b. */
+double tensor_distance(const real *a, const real *b, size_t count);
+
 /* max |got - want| <= tol * max |want|; NaN fails.  Shows the worst element. */
 #define CHECK_TENSOR(got, want, count, tol)                                                        \
     tensor_check((got), (want), (count), (tol), #got, __FILE__, __LINE__)

@@ -66,6 +66,7 @@ static const struct {
     {"train.recompute", "layer", NULL},
     {"train.memory", "8GiB", NULL},
     {"train.threads", "2", NULL},
+    {"train.precision", "fp16", NULL},
     {"train.seed", "9007199254740991", NULL},
     {"train.init", "run s/best.ckpt", "\"run s/best.ckpt\""},
     {"train.mask_rate", "0.3", NULL},
@@ -147,7 +148,7 @@ static void test_members(void) {
             "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
             "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, init: c/d, "
             "mask_rate: 0.21, short_rate: 0.22, recompute: ffn, memory: 25KiB, eval_every: 12,\n"
-            "  eval_sequences: 13, log_every: 14}\n"
+            "  precision: bf16, eval_sequences: 13, log_every: 14}\n"
             "optimizer: {name: sgd, lr: 0.5, position_lr: 0.25, proj_lr: 0.26, betas: [0.6, 0.7], "
             "eps: 0.8,\n"
             "  weight_decay: 0.9, decay: all, momentum: 0.11, clip: 0.12}\n"
@@ -175,6 +176,7 @@ static void test_members(void) {
     CHECK(c.train.batch == 17 && c.train.micro_batch == 6 && c.train.threads == 3 &&
           c.train.seed == 11);
     CHECK(c.model.recompute == RECOMPUTE_FFN && c.train.memory == 25 * 1024);
+    CHECK(c.model.precision == PRECISION_BF16);
     CHECK(c.train.mask_rate == 0.21 && c.train.eval_every == 12 && c.train.eval_sequences == 13);
     CHECK(c.train.log_every == 14 && c.optimizer.name == OPTIMIZER_SGD && c.optimizer.lr == 0.5);
     CHECK(c.optimizer.position_lr == 0.25 && c.optimizer.proj_lr == 0.26);

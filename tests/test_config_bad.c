@@ -79,7 +79,7 @@ static void test_unknown_keys(void) {
         {"Model:\n  n: 5\n", "1:1", "unknown section Model: did you mean model?"},
         {"model:\n  N: 5\n", "2:3", "did you mean model.n?"},
         {"model.n: 5\n", "1:1", "write it as a section: \"model:\""},
-        {"train:\n  precision: bf16\n", "2:3", "unknown key train.precision"},
+        {"train:\n  precision: bf17\n", "2:3", "bf17: not known: did you mean bf16?"},
         {"model:\n  scope: layer\n", "2:3", "the key is called model.sharing here"},
         {"model:\n  vocab: 100\n", "2:3", "the key is called tokenizer.vocab_size here"},
         {"model:\n  causal: false\n", "2:3", "unknown key model.causal"},

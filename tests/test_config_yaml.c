@@ -146,6 +146,7 @@ static void draw_config(Config *out, Draws *d) {
     t->batch = 1 + draw(d, 5000);
     t->micro_batch = draw(d, t->batch + 1);
     m->recompute = (Recompute)draw(d, 3);
+    m->precision = (Precision)draw(d, 3);
     t->memory = draw(d, 2) ? draw(d, 1ull << 53) : draw(d, 1ull << 20) << draw(d, 30);
     t->threads = draw(d, 100);
     t->seed = draw(d, 1ull << 53);

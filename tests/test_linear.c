@@ -22,7 +22,7 @@ static Case case_new(size_t rows, size_t in, size_t out) {
 
 static double loss(void *ctx) {
     Case *t = ctx;
-    linear_forward(t->y, t->x, t->w, t->b, t->rows, t->in, t->out);
+    linear_forward(t->y, t->x, t->w, t->b, t->rows, t->in, t->out, NULL);
     return tensor_dot(t->y, t->r, t->rows * t->out);
 }
 
@@ -30,7 +30,7 @@ static void test_grad(void) {
     Case t = case_new(7, 5, 3);
     real *d_x = tensor_filled(7 * 5, NAN), *d_w = tensor_filled(5 * 3, 0),
          *d_b = tensor_filled(3, 0);
-    linear_backward(d_x, d_w, d_b, t.r, t.x, t.w, 7, 5, 3, 0);
+    linear_backward(d_x, d_w, d_b, t.r, t.x, t.w, 7, 5, 3, 0, NULL);
     GradCheck g = {.loss = loss, .ctx = &t};
     CHECK(grad_close(&g, "x", t.x, d_x, 7 * 5, 1e-7));
     CHECK(grad_close(&g, "w", t.w, d_w, 3 * 5, 1e-7));
@@ -55,10 +55,10 @@ static void test_forward(void) {
         Case t = case_new(61, 211, 233); /* 3 million multiply-adds: split over the threads */
         double *want = tensors_take(t.rows * t.out, sizeof *want);
         reference_forward(want, &t, true);
-        linear_forward(t.y, t.x, t.w, t.b, t.rows, t.in, t.out);
+        linear_forward(t.y, t.x, t.w, t.b, t.rows, t.in, t.out, NULL);
         CHECK_TENSOR(t.y, want, t.rows * t.out, KERNEL_TOL);
         reference_forward(want, &t, false);
-        linear_forward(t.y, t.x, t.w, NULL, t.rows, t.in, t.out);
+        linear_forward(t.y, t.x, t.w, NULL, t.rows, t.in, t.out, NULL);
         CHECK_TENSOR(t.y, want, t.rows * t.out, KERNEL_TOL);
         tensors_free();
     }
@@ -68,8 +68,8 @@ static void test_forward(void) {
 static void test_adjoint(void) {
     Case t = case_new(17, 13, 11);
     real *d_x = tensor_filled(17 * 13, NAN), *d_w = tensor_filled(11 * 13, 0);
-    linear_forward(t.y, t.x, t.w, NULL, 17, 13, 11);
-    linear_backward(d_x, d_w, NULL, t.r, t.x, t.w, 17, 13, 11, 0);
+    linear_forward(t.y, t.x, t.w, NULL, 17, 13, 11, NULL);
+    linear_backward(d_x, d_w, NULL, t.r, t.x, t.w, 17, 13, 11, 0, NULL);
     double forward = tensor_dot(t.y, t.r, 17 * 11);
     CHECK_CLOSE(tensor_dot(t.x, d_x, 17 * 13), forward,
                 KERNEL_TOL * fabs(forward) + 100 * KERNEL_TOL);
@@ -84,15 +84,15 @@ static void test_contracts(void) {
     real *d_x = tensor_filled(7 * 5, NAN), *d_w = tensor_filled(5 * 3, 0),
          *d_b = tensor_filled(3, 0);
     real *x2 = tensor_filled(7 * 5, 10), *w2 = tensor_filled(5 * 3, 20), *b2 = tensor_filled(3, 30);
-    linear_backward(d_x, d_w, d_b, t.r, t.x, t.w, 7, 5, 3, 0);
-    linear_backward(x2, w2, b2, t.r, t.x, t.w, 7, 5, 3, 1);
+    linear_backward(d_x, d_w, d_b, t.r, t.x, t.w, 7, 5, 3, 0, NULL);
+    linear_backward(x2, w2, b2, t.r, t.x, t.w, 7, 5, 3, 1, NULL);
     for (size_t i = 0; i < 7 * 5; i++) CHECK_CLOSE((double)x2[i], 10 + (double)d_x[i], 1e-5);
     for (size_t i = 0; i < 5 * 3; i++) CHECK_CLOSE((double)w2[i], 20 + (double)d_w[i], 1e-5);
     for (size_t i = 0; i < 3; i++) CHECK_CLOSE((double)b2[i], 30 + (double)d_b[i], 1e-5);
     real *w3 = tensor_filled(5 * 3, 0), *x3 = tensor_filled(7 * 5, NAN);
-    linear_backward(NULL, w3, NULL, t.r, t.x, t.w, 7, 5, 3, 0);
+    linear_backward(NULL, w3, NULL, t.r, t.x, t.w, 7, 5, 3, 0, NULL);
     CHECK_SAME(w3, d_w, 5 * 3);
-    linear_backward(x3, NULL, NULL, t.r, t.x, t.w, 7, 5, 3, 0);
+    linear_backward(x3, NULL, NULL, t.r, t.x, t.w, 7, 5, 3, 0, NULL);
     CHECK_SAME(x3, d_x, 7 * 5);
     tensors_free();
 }

@@ -4,6 +4,8 @@
 
 #include "harness.h"
 #include "lab_fixture.h"
+#include "log.h"
+#include "mixed_gemm.h"
 
 /* Every checksum is right and tensors are as the header says, but ids of the tokenizer would lie
  * beyond the embedding, or rows of it beyond the tokenizer. */
@@ -27,6 +29,24 @@ static void test_other_vocabulary(void) {
     }
 }
 
+/* What was trained in a precision that is missing here is computed in fp32. */
+static void test_precision(void) {
+    LoadedModel first, again;
+    log_quiet(true);
+    lab_fixture_model(&first);
+    Config config = first.checkpoint.config;
+    for (Precision p = PRECISION_FP32; p <= PRECISION_FP16; p++) {
+        Err ignored = {0};
+        config.model.precision = p;
+        lab_fixture_write("mixed.ckpt", &config, first.tokenizer, NULL);
+        lab_fixture_open(&again, "mixed.ckpt");
+        CHECK_INT(again.checkpoint.config.model.precision,
+                  mixed_check(p, &ignored) ? p : PRECISION_FP32);
+        loaded_model_close(&again);
+    }
+    loaded_model_close(&first);
+}
+
 /* A command that needs the other head says what the file is. */
 static void test_heads(void) {
     char *names[] = {"no", "yes", "so"};
@@ -46,5 +66,6 @@ static void test_heads(void) {
 const Test tests_loaded_model[] = {
     {"heads", test_heads, 0},
     {"other_vocabulary", test_other_vocabulary, TEST_FLOAT},
+    {"precision", test_precision, 0},
     {0},
 };

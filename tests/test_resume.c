@@ -14,6 +14,7 @@
 #include "checkpoint.h"
 #include "clock.h"
 #include "harness.h"
+#include "mixed_gemm.h"
 #include "parallel.h"
 #include "prepare.h"
 #include "trainer_fixture.h"
@@ -72,6 +73,31 @@ static void test_killed_run_that_pools(void) {
     check_code(run_interrupted("parts", RESUME_NEVER, o, 35, SIGKILL), -1, NULL);
     check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
     check_runs_equal("whole", "parts");
+}
+
+/* In mixed precision, which the run keeps; where it is missing, that is said before all else. */
+static void test_killed_run_in_mixed_precision(void) {
+    corpus_write(LINES);
+    for (Precision p = PRECISION_BF16; p <= PRECISION_FP16; p++) {
+        char key[32];
+        Err why = {0};
+        snprintf(key, sizeof key, "train.precision=%s", precision_name(p));
+        const char *whole = p == PRECISION_BF16 ? "whole-bf16" : "whole-fp16",
+                   *parts = p == PRECISION_BF16 ? "parts-bf16" : "parts-fp16";
+        const char *const *o =
+            OVERRIDES("train.steps=60", "train.eval_every=10", "checkpoint.every=10", key);
+        if (!mixed_check(p, &why)) {
+            check_code(run_pretrain(whole, RESUME_NEVER, o), 2, why.msg);
+            CHECK(!io_is_dir(run_path(whole, "")));
+            continue;
+        }
+        check_code(run_pretrain(whole, RESUME_NEVER, o), 0, NULL);
+        check_code(run_interrupted(parts, RESUME_NEVER, o, 35, SIGKILL), -1, NULL);
+        check_code(run_pretrain(parts, RESUME_AUTO, OVERRIDES("train.steps=60")), 2,
+                   "train.precision was");
+        check_code(run_pretrain(parts, RESUME_AUTO, o), 0, NULL);
+        check_runs_equal(whole, parts);
+    }
 }
 
 /* Below these sizes the kernels leave a second thread asleep. */
@@ -352,6 +378,7 @@ const Test tests_resume[] = {
     {"killed_run_is_exact", test_killed_run_is_exact, 0},
     {"killed_run_with_short_sequences", test_killed_run_with_short_sequences, 0},
     {"killed_run_that_pools", test_killed_run_that_pools, 0},
+    {"killed_run_in_mixed_precision", test_killed_run_in_mixed_precision, 0},
     {"killed_run_is_exact_on_two_threads", test_killed_run_is_exact_on_two_threads, TEST_FLOAT},
     {"signals_save_and_resume", test_signals_save_and_resume, TEST_FLOAT},
     {"other_budgets_resume", test_other_budgets_resume, TEST_FLOAT},

@@ -184,7 +184,7 @@ static void compress_forward(Compress *t) {
     Case *s = &t->seq;
     forward(s);
     seq_project_row_sums(t->sums, s->proj, s->start, s->B, s->P, s->N);
-    linear_forward(t->kp, s->y, t->w, NULL, s->B * s->P, s->C, s->C);
+    linear_forward(t->kp, s->y, t->w, NULL, s->B * s->P, s->C, s->C, NULL);
     seq_project_bias_forward(t->kp, t->sums, t->b, s->B * s->P, s->C);
 }
 
@@ -198,7 +198,7 @@ static void test_compress_first(void) {
         compress_forward(&t);
         real *k = tensor_filled(s->total * s->C, NAN),
              *want = tensor_filled(s->B * s->P * s->C, NAN);
-        linear_forward(k, s->x, t.w, t.b, s->total, s->C, s->C);
+        linear_forward(k, s->x, t.w, t.b, s->total, s->C, s->C, NULL);
         seq_project_forward(want, k, s->proj, s->stride, s->start, s->B, 1, s->P, s->N, s->C, 0);
         CHECK_ARRAY_CLOSE(t.kp, want, s->B * s->P * s->C, KERNEL_TOL);
         tensors_free();
@@ -222,7 +222,7 @@ static void test_bias_grad(void) {
          *d_x = tensor_filled(s->total * 5, NAN);
     compress_forward(&t);
     seq_project_bias_backward(d_b, d_proj, s->r, t.sums, t.b, s->start, scratch, 3, 4, 11, 5);
-    linear_backward(d_small, d_w, NULL, s->r, s->y, t.w, 3 * 4, 5, 5, 0);
+    linear_backward(d_small, d_w, NULL, s->r, s->y, t.w, 3 * 4, 5, 5, 0, NULL);
     seq_project_backward(d_x, d_proj, d_small, s->x, s->proj, s->stride, s->start, 3, 1, 4, 11, 5,
                          0, 0);
     GradCheck g = {.loss = compress_loss, .ctx = &t};

@@ -159,6 +159,7 @@ static void print_step(const BenchStep *s, const Config *config) {
     printf(
         "model      %zu layers, width %zu, %zu heads, ffn %zu, n %zu, k %zu, %s, vocabulary %s\n",
         m->layers, m->width, m->heads, m->ffn, m->n, m->k[0], attention, show_count(m->vocab));
+    printf("precision  %s\n", precision_name(m->precision));
     printf("batch      %zu sequences, %s tokens, %s masked\n", s->sequences, show_count(s->tokens),
            show_count(s->masked));
     printf("step       %.1f ms, median of %zu (%.1f to %.1f)\n", 1e3 * s->step_s, s->steps,
@@ -173,8 +174,9 @@ static void print_step(const BenchStep *s, const Config *config) {
     if (s->memory_peak > 0) print_profile(s);
 }
 
-static bool print_step_json(const BenchStep *s, Err *err) {
+static bool print_step_json(const BenchStep *s, const Config *config, Err *err) {
     cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "precision", precision_name(config->model.precision));
     cJSON_AddNumberToObject(object, "tokens_per_s", s->tokens_per_s);
     cJSON_AddNumberToObject(object, "gflops", s->gflops);
     bench_add_machine(object, s->peak_gflops, s->cpu_share);
@@ -208,7 +210,7 @@ static bool run_step(const Args *args, Err *err) {
               threads_start(o->threads ? o->threads : config.train.threads, err) &&
               bench_step(&step, &config, &options, err);
     if (ok && o->json)
-        ok = print_step_json(&step, err);
+        ok = print_step_json(&step, &config, err);
     else if (ok)
         print_step(&step, &config);
     config_free(&config);

@@ -23,6 +23,7 @@ static const char *const projection_words[] = {"linear", "fixed", "mean", "max",
 static const char *const attention_words[] = {"linformer", "full", NULL};
 static const char *const init_words[] = {"normal", "local", NULL};
 static const char *const recompute_words[] = {"none", "ffn", "layer", NULL};
+static const char *const precision_words[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const norm_words[] = {"post", "pre", NULL};
 static const char *const tokenizer_words[] = {"unigram", "bpe", NULL};
 static const char *const optimizer_words[] = {"adamw", "sgd", NULL};
@@ -142,6 +143,12 @@ const ConfigKey schema_keys[] = {
         "micro-batch is chosen for; 0: micro_batch has its default"},
     INTEGER("train.threads", train.threads, 0, 4096, "0",
         "0: all that this process may use"),
+    WORD("train.precision", model.precision, precision_words, "fp32",
+        "of the factors in products of the encoder's maps and the masked-language-model head's; "
+        "all that is stored, LayerNorm, softmax and loss are fp32 always. fp16: scaled by blocks; "
+        "needs AVX512-FP16 (Intel from Sapphire Rapids) and is the fastest there. bf16: less "
+        "exact; needs AVX512-BF16 and is slower than fp32 on Intel. Kept in the checkpoint for its "
+        "evaluations and predictions"),
     {"train.seed", KEY_U64, MEMBER(train.seed), 0, MAX_INT, 0, NULL, 0, "1",
         "of weights, order, masks and dropout"},
     PLAIN("train.init", KEY_PATH, train.init,

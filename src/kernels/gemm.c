@@ -49,22 +49,6 @@ static void gemm_serial(const Product *p, size_t m, size_t n) {
     gemm_tile(p, rows, cols);
 }
 
-/* Number of row parts of the grid rows x columns = threads whose tiles read the least of a and b.
- */
-static size_t grid_rows(size_t m, size_t n, size_t threads) {
-    size_t best = 1;
-    double best_cost = 0;
-    for (size_t r = 1; r <= threads; r++) {
-        if (threads % r != 0) continue;
-        double cost = (double)m / (double)r + (double)n / (double)(threads / r);
-        if (r == 1 || cost < best_cost) {
-            best = r;
-            best_cost = cost;
-        }
-    }
-    return best;
-}
-
 void gemm(real *c, size_t ldc, Trans trans_a, const real *a, size_t lda, Trans trans_b,
           const real *b, size_t ldb, size_t m, size_t n, size_t k, real alpha, real beta) {
     if (m == 0 || n == 0) return;
@@ -77,7 +61,7 @@ void gemm(real *c, size_t ldc, Trans trans_a, const real *a, size_t lda, Trans t
         gemm_serial(&p, m, n);
         return;
     }
-    size_t row_parts = grid_rows(m, n, threads), col_parts = threads / row_parts;
+    size_t row_parts = parallel_grid_rows(m, n, threads), col_parts = threads / row_parts;
 #pragma omp parallel for schedule(static) num_threads((int)threads)
     for (size_t tile = 0; tile < threads; tile++) {
         gemm_tile(&p, range_part(m, tile / col_parts, row_parts, PARALLEL_ALIGN),

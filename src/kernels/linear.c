@@ -2,26 +2,27 @@
 
 #include <string.h>
 
-#include "gemm.h"
 #include "parallel.h"
 
 void linear_forward(real *restrict y, const real *restrict x, const real *restrict w,
-                    const real *restrict b, size_t rows, size_t in, size_t out) {
+                    const real *restrict b, size_t rows, size_t in, size_t out,
+                    const Mixed *mixed) {
     if (b != NULL) { /* beta 1 spares the product the pass that would clear y, so the bias costs
                         nothing */
 #pragma omp parallel for schedule(static) if (rows * out >= PARALLEL_MIN)
         for (size_t r = 0; r < rows; r++) memcpy(y + r * out, b, out * sizeof *y);
     }
-    gemm(y, out, NO_TRANS, x, in, TRANS, w, in, rows, out, in, 1, b != NULL ? 1 : 0);
+    mixed_gemm(y, out, NO_TRANS, x, in, TRANS, w, in, rows, out, in, b != NULL ? 1 : 0, mixed);
 }
 
 void linear_backward(real *restrict d_x, real *restrict d_w, real *restrict d_b,
                      const real *restrict d_y, const real *restrict x, const real *restrict w,
-                     size_t rows, size_t in, size_t out, int accumulate_x) {
+                     size_t rows, size_t in, size_t out, int accumulate_x, const Mixed *mixed) {
     if (d_x != NULL) {
-        gemm(d_x, in, NO_TRANS, d_y, out, NO_TRANS, w, in, rows, in, out, 1, accumulate_x ? 1 : 0);
+        mixed_gemm(d_x, in, NO_TRANS, d_y, out, NO_TRANS, w, in, rows, in, out,
+                   accumulate_x ? 1 : 0, mixed);
     }
-    if (d_w != NULL) gemm(d_w, in, TRANS, d_y, out, NO_TRANS, x, in, out, in, rows, 1, 1);
+    if (d_w != NULL) mixed_gemm(d_w, in, TRANS, d_y, out, NO_TRANS, x, in, out, in, rows, 1, mixed);
     if (d_b != NULL) bias_backward(d_b, d_y, rows, out);
 }
 

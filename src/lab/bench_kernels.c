@@ -137,43 +137,43 @@ static bool work_create(Work *w, Err *err) {
 
 static void run_square_forward(void *p) {
     Work *w = p;
-    linear_forward(w->y, w->x, w->w, w->bias, w->total, w->C, w->C);
+    linear_forward(w->y, w->x, w->w, w->bias, w->total, w->C, w->C, NULL);
 }
 static void run_square_backward(void *p) {
     Work *w = p;
-    linear_backward(w->y, w->d_w, w->d_bias, w->d, w->x, w->w, w->total, w->C, w->C, 0);
+    linear_backward(w->y, w->d_w, w->d_bias, w->d, w->x, w->w, w->total, w->C, w->C, 0, NULL);
 }
 static void run_keys_forward(void *p) {
     Work *w = p;
-    linear_forward(w->d_kp, w->kp, w->w, NULL, w->B * w->P, w->C, w->C);
+    linear_forward(w->d_kp, w->kp, w->w, NULL, w->B * w->P, w->C, w->C, NULL);
 }
 static void run_keys_backward(void *p) {
     Work *w = p;
-    linear_backward(w->d_kp, w->d_w, NULL, w->vp, w->kp, w->w, w->B * w->P, w->C, w->C, 0);
+    linear_backward(w->d_kp, w->d_w, NULL, w->vp, w->kp, w->w, w->B * w->P, w->C, w->C, 0, NULL);
 }
 static void run_ff1_forward(void *p) {
     Work *w = p;
-    linear_forward(w->ff2, w->x, w->w, w->bias, w->total, w->C, w->FF);
+    linear_forward(w->ff2, w->x, w->w, w->bias, w->total, w->C, w->FF, NULL);
 }
 static void run_ff1_backward(void *p) {
     Work *w = p;
-    linear_backward(w->y, w->d_w, w->d_bias, w->d_ff, w->x, w->w, w->total, w->C, w->FF, 0);
+    linear_backward(w->y, w->d_w, w->d_bias, w->d_ff, w->x, w->w, w->total, w->C, w->FF, 0, NULL);
 }
 static void run_ff2_forward(void *p) {
     Work *w = p;
-    linear_forward(w->y, w->ff, w->w, NULL, w->total, w->FF, w->C);
+    linear_forward(w->y, w->ff, w->w, NULL, w->total, w->FF, w->C, NULL);
 }
 static void run_ff2_backward(void *p) {
     Work *w = p;
-    linear_backward(w->ff2, w->d_w, w->d_bias, w->d, w->ff, w->w, w->total, w->FF, w->C, 0);
+    linear_backward(w->ff2, w->d_w, w->d_bias, w->d, w->ff, w->w, w->total, w->FF, w->C, 0, NULL);
 }
 static void run_decoder_forward(void *p) {
     Work *w = p;
-    linear_forward(w->logits, w->x, w->w, w->bias, MASKED, w->C, w->V);
+    linear_forward(w->logits, w->x, w->w, w->bias, MASKED, w->C, w->V, NULL);
 }
 static void run_decoder_backward(void *p) {
     Work *w = p;
-    linear_backward(w->y, w->d_w, w->d_bias, w->logits, w->x, w->w, MASKED, w->C, w->V, 0);
+    linear_backward(w->y, w->d_w, w->d_bias, w->logits, w->x, w->w, MASKED, w->C, w->V, 0, NULL);
 }
 static void run_project_forward(void *p) {
     Work *w = p;

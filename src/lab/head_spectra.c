@@ -81,6 +81,7 @@ bool head_spectra_create(HeadSpectra *out, const LoadedModel *model, Err *err) {
     /* the activations of a training, because those keep what attention reads of every layer */
     config->dropout = config->attention_dropout = config->head_dropout = 0;
     config->recompute = RECOMPUTE_NONE;
+    config->precision = PRECISION_FP32; /* rounding would show in the small singular values */
     Arena counting = {0};
     layout(out, &counting);
     bool ok = !counting.overflow ||

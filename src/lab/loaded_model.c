@@ -1,5 +1,17 @@
 #include "loaded_model.h"
 
+#include "log.h"
+#include "mixed_gemm.h"
+
+/* The weights are float whatever trained them. */
+static void choose_precision(Checkpoint *checkpoint) {
+    Precision *precision = &checkpoint->config.model.precision;
+    Err why = {0};
+    if (mixed_check(*precision, &why)) return;
+    log_warn("%s: %s: computing in fp32", checkpoint->path, why.msg);
+    *precision = PRECISION_FP32;
+}
+
 bool loaded_model_open(LoadedModel *out, const char *path, Err *err) {
     *out = (LoadedModel){0};
     Checkpoint *checkpoint = &out->checkpoint;
@@ -10,8 +22,12 @@ bool loaded_model_open(LoadedModel *out, const char *path, Err *err) {
               tokenizer_load_bytes(&out->tokenizer, checkpoint->tokenizer.data,
                                    checkpoint->tokenizer.size, path, err) &&
               checkpoint_check_vocab(checkpoint, tokenizer_vocab_size(out->tokenizer), err);
-    if (ok) params_view(&out->params, &checkpoint->table, &checkpoint->config.model, weights);
-    if (!ok) loaded_model_close(out);
+    if (ok) {
+        choose_precision(checkpoint);
+        params_view(&out->params, &checkpoint->table, &checkpoint->config.model, weights);
+    } else {
+        loaded_model_close(out);
+    }
     return ok;
 }
 

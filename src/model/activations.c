@@ -2,6 +2,7 @@
 
 #include "attention.h"
 #include "layernorm.h"
+#include "parallel.h"
 #include "params.h"
 #include "short_attention.h"
 
@@ -123,6 +124,11 @@ static void layout_scratch(Activations *acts, Arena *arena, const ModelConfig *c
     acts->attention = take(arena, attention_reals(config), 1);
     acts->key_start = arena_take(arena, B + 1, sizeof *acts->key_start);
     acts->chunk_start = arena_take(arena, B + 1, sizeof *acts->chunk_start);
+    acts->mixed.precision = config->precision;
+    if (config->precision != PRECISION_FP32) {
+        acts->mixed.threads = parallel_max_threads();
+        acts->mixed.packed = arena_take(arena, acts->mixed.threads, mixed_scratch_bytes());
+    }
     if (acts->mode == ACTS_INFERENCE) return;
 
     size_t keys = key_rows(config, P, B, total);
@@ -205,6 +211,7 @@ bool activations_create(Activations *out, const ModelConfig *config, size_t max_
                         ActMode mode, Err *err) {
     *out = (Activations){.mode = mode, .max_B = max_B, .max_total = max_total};
     size_t bytes;
+    if (!mixed_check(config->precision, err)) return false;
     if (!activations_bytes(&bytes, config, max_B, max_total, mode, err)) return false;
     if (!arena_create(&out->arena, bytes, err)) return err_context(err, "activations");
     layout(out, &out->arena, config);

@@ -46,13 +46,13 @@ void classifier_head_forward(Activations *acts, const Params *params, const Mode
     rows_gather(acts->class_x, acts->hidden, acts->class_rows, B, C);
     if (training) row_dropout(acts->class_x, acts->class_x, acts, config, batch, SITE_HEAD_INPUT);
     linear_forward(acts->class_tanh, acts->class_x, params->class_dense_w, params->class_dense_b, B,
-                   C, C);
+                   C, C, NULL);
     tanh_forward(acts->class_tanh, B * C);
     if (training)
         row_dropout(acts->class_h, acts->class_tanh, acts, config, batch, SITE_HEAD_DENSE);
     const real *h = training ? acts->class_h : acts->class_tanh; /* training buffers, lent out */
     linear_forward(acts->class_logits, h, params->class_out_w, params->class_out_b, B, C,
-                   config->classes);
+                   config->classes, NULL);
     lap_linear(acts, PROFILE_HEAD, B, C, C + config->classes, 1);
 }
 
@@ -74,11 +74,11 @@ static void backward(Activations *acts, Params *grads, const Params *params,
                      const ModelConfig *config, const Batch *batch) {
     size_t B = batch->B, C = config->width;
     linear_backward(acts->d_head, grads->class_out_w, grads->class_out_b, acts->class_logits,
-                    acts->class_h, params->class_out_w, B, C, config->classes, 0);
+                    acts->class_h, params->class_out_w, B, C, config->classes, 0, NULL);
     row_dropout(acts->d_head, acts->d_head, acts, config, batch, SITE_HEAD_DENSE);
     tanh_backward(acts->d_head, acts->class_tanh, B * C);
     linear_backward(acts->d_head2, grads->class_dense_w, grads->class_dense_b, acts->d_head,
-                    acts->class_x, params->class_dense_w, B, C, C, 0);
+                    acts->class_x, params->class_dense_w, B, C, C, 0, NULL);
     row_dropout(acts->d_head2, acts->d_head2, acts, config, batch, SITE_HEAD_INPUT);
     rows_scatter_add(acts->d_hidden, acts->d_head2, acts->class_rows, B, C);
 }

@@ -154,11 +154,11 @@ void attention_rows_forward(const Pass *pass, const AttentionShape *shape, size_
     const LayerActs *a = &pass->acts->layers[shape->layer];
     size_t total = pass->batch->total, C = pass->config->width, before = first_row * C;
 
-    linear_forward(a->q, x, w->q_w, w->q_b, total, C, C);
+    linear_forward(a->q, x, w->q_w, w->q_b, total, C, C, &pass->acts->mixed);
     lap_linear(pass->acts, PROFILE_QKV, total, C, C, 1);
     attend(pass, w, a, shape->longer_than > 0 ? a->k_pre + before : NULL,
            shape->longer_than > 0 ? a->v_pre + before : NULL, shape);
-    linear_forward(sum, a->att_out, w->out_w, NULL, total, C, C);
+    linear_forward(sum, a->att_out, w->out_w, NULL, total, C, C, &pass->acts->mixed);
     lap_linear(pass->acts, PROFILE_OUT, total, C, C, 1);
     add_residual(pass, shape->layer, SITE_ATTENTION, sum, residual, w->out_b);
 }
@@ -179,10 +179,11 @@ void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real 
 
     branch_backward(pass, l, SITE_ATTENTION, acts->d_branch, d_sum);
     linear_backward(acts->d_att, g->out_w, g->out_b, acts->d_branch, a->att_out, w->out_w, total, C,
-                    C, 0);
+                    C, 0, &pass->acts->mixed);
     lap_linear(acts, PROFILE_OUT, total, C, C, 2);
     attend_backward(pass, w, g, a, &shape); /* d_branch is free by now */
-    linear_backward(d_x, g->q_w, g->q_b, acts->d_q, x, w->q_w, total, C, C, accumulate);
+    linear_backward(d_x, g->q_w, g->q_b, acts->d_q, x, w->q_w, total, C, C, accumulate,
+                    &acts->mixed);
     lap_linear(acts, PROFILE_QKV, total, C, C, 2);
     projected_kv_backward(pass, l, d_x, x, acts->d_branch, acts->d_att);
 }
@@ -190,7 +191,8 @@ void attention_block_backward(const Pass *pass, size_t l, real *d_x, const real 
 void ffn_block_recompute(const Pass *pass, size_t l, const real *x) {
     const LayerParams *w = &pass->params->layers[l];
     size_t total = pass->batch->total, C = pass->config->width, FF = pass->config->ffn;
-    linear_forward(pass->acts->layers[l].ff_pre, x, w->ff1_w, w->ff1_b, total, C, FF);
+    linear_forward(pass->acts->layers[l].ff_pre, x, w->ff1_w, w->ff1_b, total, C, FF,
+                   &pass->acts->mixed);
     lap_linear(pass->acts, PROFILE_FF1, total, C, FF, 1);
 }
 
@@ -202,7 +204,7 @@ void ffn_block_forward(const Pass *pass, size_t l, real *sum, const real *x, con
     ffn_block_recompute(pass, l, x);
     gelu_forward(ff_act, ff_pre, total * FF);
     lap_elements(pass->acts, PROFILE_GELU, total * FF, 2);
-    linear_forward(sum, ff_act, w->ff2_w, NULL, total, FF, C);
+    linear_forward(sum, ff_act, w->ff2_w, NULL, total, FF, C, &pass->acts->mixed);
     lap_linear(pass->acts, PROFILE_FF2, total, FF, C, 1);
     add_residual(pass, l, SITE_FFN, sum, residual, w->ff2_b);
 }
@@ -215,12 +217,15 @@ void ffn_block_backward(const Pass *pass, size_t l, real *d_x, const real *d_sum
     size_t total = pass->batch->total, C = pass->config->width, FF = pass->config->ffn;
 
     branch_backward(pass, l, SITE_FFN, acts->d_branch, d_sum);
-    linear_backward(acts->d_ff, NULL, g->ff2_b, acts->d_branch, NULL, w->ff2_w, total, FF, C, 0);
+    linear_backward(acts->d_ff, NULL, g->ff2_b, acts->d_branch, NULL, w->ff2_w, total, FF, C, 0,
+                    &pass->acts->mixed);
     lap_linear(acts, PROFILE_FF2, total, FF, C, 1);
     gelu_backward(acts->d_ff, acts->ff_act, acts->d_ff, ff_pre, total * FF); /* recomputes ff_act */
     lap_elements(acts, PROFILE_GELU, total * FF, 4);
-    linear_backward(NULL, g->ff2_w, NULL, acts->d_branch, acts->ff_act, w->ff2_w, total, FF, C, 0);
+    linear_backward(NULL, g->ff2_w, NULL, acts->d_branch, acts->ff_act, w->ff2_w, total, FF, C, 0,
+                    &pass->acts->mixed);
     lap_linear(acts, PROFILE_FF2, total, FF, C, 1);
-    linear_backward(d_x, g->ff1_w, g->ff1_b, acts->d_ff, x, w->ff1_w, total, C, FF, accumulate);
+    linear_backward(d_x, g->ff1_w, g->ff1_b, acts->d_ff, x, w->ff1_w, total, C, FF, accumulate,
+                    &pass->acts->mixed);
     lap_linear(acts, PROFILE_FF1, total, C, FF, 2);
 }

@@ -16,13 +16,14 @@ static void forward_rows(Activations *acts, const Params *params, const ModelCon
                          const uint32_t *rows, size_t count) {
     size_t C = config->width;
     rows_gather(acts->head_x, acts->hidden, rows, count, C);
-    linear_forward(acts->head_pre, acts->head_x, params->head_w, params->head_b, count, C, C);
+    linear_forward(acts->head_pre, acts->head_x, params->head_w, params->head_b, count, C, C,
+                   &acts->mixed);
     gelu_forward(acts->head_act, acts->head_pre, count * C);
     layernorm_forward(acts->head_h, acts->head_ln.mean, acts->head_ln.rstd, acts->head_act,
                       params->head_ln_w, params->head_ln_b, count, C);
     lap_linear(acts, PROFILE_HEAD, count, C, C, 1);
     linear_forward(acts->logits, acts->head_h, params->token, params->head_bias, count, C,
-                   config->vocab);
+                   config->vocab, &acts->mixed);
     lap_linear(acts, PROFILE_DECODER, count, C, config->vocab, 1);
 }
 
@@ -31,14 +32,14 @@ static void backward_rows(Activations *acts, Params *grads, const Params *params
                           const ModelConfig *config, const uint32_t *rows, size_t count) {
     size_t C = config->width;
     linear_backward(acts->d_head, grads->token, grads->head_bias, acts->logits, acts->head_h,
-                    params->token, count, C, config->vocab, 0);
+                    params->token, count, C, config->vocab, 0, &acts->mixed);
     lap_linear(acts, PROFILE_DECODER, count, C, config->vocab, 2);
     layernorm_backward(acts->d_head, grads->head_ln_w, grads->head_ln_b, acts->d_head,
                        acts->head_act, params->head_ln_w, acts->head_ln.mean, acts->head_ln.rstd,
                        acts->norm_scratch, count, C, 0);
     gelu_backward(acts->d_head, NULL, acts->d_head, acts->head_pre, count * C);
     linear_backward(acts->d_head2, grads->head_w, grads->head_b, acts->d_head, acts->head_x,
-                    params->head_w, count, C, C, 0);
+                    params->head_w, count, C, C, 0, &acts->mixed);
     rows_scatter_add(acts->d_hidden, acts->d_head2, rows, count, C);
     lap_linear(acts, PROFILE_HEAD, count, C, C, 2);
 }

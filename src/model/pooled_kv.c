@@ -33,14 +33,14 @@ static void lap_pool(const Pass *pass, const PoolShape *shape, int times, int ar
 static void map_forward(const Pass *pass, real *y, const real *x, const real *w, const real *b,
                         size_t rows) {
     size_t C = pass->config->width;
-    linear_forward(y, x, w, b, rows, C, C);
+    linear_forward(y, x, w, b, rows, C, C, &pass->acts->mixed);
     lap_linear(pass->acts, PROFILE_QKV, rows, C, C, 1);
 }
 
 static void map_backward(const Pass *pass, real *d_x, real *d_w, real *d_b, const real *d_y,
                          const real *x, const real *w, size_t rows, int accumulate) {
     size_t C = pass->config->width;
-    linear_backward(d_x, d_w, d_b, d_y, x, w, rows, C, C, accumulate);
+    linear_backward(d_x, d_w, d_b, d_y, x, w, rows, C, C, accumulate, &pass->acts->mixed);
     lap_linear(pass->acts, PROFILE_QKV, rows, C, C, 2);
 }
 

@@ -38,7 +38,7 @@ static void compress_first_forward(const Pass *pass, const Half *half, size_t P,
     const Batch *batch = pass->batch;
     size_t rows = batch->B * P, C = pass->config->width;
     real *row_sums = pass->acts->row_sums;
-    linear_forward(half->out, compressed, half->w, NULL, rows, C, C);
+    linear_forward(half->out, compressed, half->w, NULL, rows, C, C, &pass->acts->mixed);
     seq_project_row_sums(row_sums, half->proj, batch->start, batch->B, P, pass->config->n);
     seq_project_bias_forward(half->out, row_sums, half->b, rows, C);
     lap_linear(pass->acts, PROFILE_QKV, rows, C, C, 1);
@@ -52,7 +52,7 @@ static void compress_first_backward(const Pass *pass, const Half *half, size_t P
     size_t rows = batch->B * P, C = pass->config->width, N = pass->config->n;
     real *row_sums = pass->acts->row_sums;
     linear_backward(d_compressed, half->d_w, NULL, half->d_out, compressed, half->w, rows, C, C,
-                    accumulate);
+                    accumulate, &pass->acts->mixed);
     seq_project_row_sums(row_sums, half->proj, batch->start, batch->B, P, N);
     seq_project_bias_backward(half->d_b, half->d_proj, half->d_out, row_sums, half->b, batch->start,
                               pass->acts->bias_scratch, batch->B, P, N, C);
@@ -103,7 +103,7 @@ static void project_backward(const Pass *pass, real *d_x, const Half *half, cons
 
 static void feature_forward(const Pass *pass, const Half *half, real *y, const real *x) {
     size_t C = pass->config->width, total = pass->batch->total;
-    linear_forward(y, x, half->w, half->b, total, C, C);
+    linear_forward(y, x, half->w, half->b, total, C, C, &pass->acts->mixed);
     lap_linear(pass->acts, PROFILE_QKV, total, C, C, 1);
 }
 
@@ -111,7 +111,7 @@ static void feature_forward(const Pass *pass, const Half *half, real *y, const r
 static void feature_backward(const Pass *pass, const Half *half, real *d_x, const real *d_y,
                              const real *x) {
     size_t C = pass->config->width, total = pass->batch->total;
-    linear_backward(d_x, half->d_w, half->d_b, d_y, x, half->w, total, C, C, 1);
+    linear_backward(d_x, half->d_w, half->d_b, d_y, x, half->w, total, C, C, 1, &pass->acts->mixed);
     lap_linear(pass->acts, PROFILE_QKV, total, C, C, 2);
 }
 

@@ -11,6 +11,7 @@
 #include "finetune_internal.h"
 #include "io.h"
 #include "log.h"
+#include "mixed_gemm.h"
 #include "resume.h"
 #include "stop_signal.h"
 #include "trainer_internal.h"
@@ -145,8 +146,9 @@ bool finetune_run(FinetuneResult *out, const Config *config, ResumeMode resume, 
     if (!err) err = &ignored;
     *out = (FinetuneResult){0};
     stop_signal_install(&signals);
-    bool ok = config_check_task(config, err) && open_run_dir(&lock, config->run_dir, resume, err) &&
-              finetune_open(&f, config, err) && run_all(out, &f, resume, err);
+    bool ok = config_check_task(config, err) && mixed_check(config->model.precision, err) &&
+              open_run_dir(&lock, config->run_dir, resume, err) && finetune_open(&f, config, err) &&
+              run_all(out, &f, resume, err);
     if (!ok) log_file_only("%s", err->msg);
     finetune_close(&f);
     log_open(NULL, NULL);

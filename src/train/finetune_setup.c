@@ -39,7 +39,8 @@ static bool take_model(Finetune *f, Err *err) {
         return false;
     ModelConfig given = config->model;
     config->model = f->init.config.model;
-    config->model.recompute = given.recompute; /* of this training */
+    config->model.recompute = given.recompute; /* of this training, as is the precision */
+    config->model.precision = given.precision;
     if (config_is_given(config, "model.dropout")) config->model.dropout = given.dropout;
     if (config_is_given(config, "model.attention_dropout"))
         config->model.attention_dropout = given.attention_dropout;

@@ -8,6 +8,7 @@
 
 #include "file_lock.h"
 #include "io.h"
+#include "mixed_gemm.h"
 #include "resume.h"
 #include "system_memory.h"
 #include "threads.h"
@@ -256,7 +257,8 @@ bool trainer_create(Trainer *out, const Config *config, ResumeMode resume, Err *
     Checkpoint from = {0};
     bool is_warm = false;
     *out = (Trainer){.config = *config, .log = RUN_LOG_CLOSED, .run_dir_lock = -1};
-    bool ok = open_run_dir(out, resume, err) && threads_start(config->train.threads, err) &&
+    bool ok = mixed_check(config->model.precision, err) && open_run_dir(out, resume, err) &&
+              threads_start(config->train.threads, err) &&
               open_start(&from, &is_warm, out, resume, err) &&
               open_data_alone(out, &from, is_warm, err) &&
               param_table_create(&out->table, &out->config.model, err);
