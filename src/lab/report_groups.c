@@ -47,7 +47,7 @@ static bool name_section(ReportSection *section, const Report *report, const Rep
     char name[80] = "", title[120], slug[32], base[17];
     if (run->is_task) task_name(name, sizeof name, &run->config);
     snprintf(title, sizeof title, run->is_task ? "Fine-tuning: %s" : "Pretraining", name);
-    snprintf(base, sizeof base, "%s", run->is_task ? name : "pretraining");
+    snprintf(base, sizeof base, "%.16s", run->is_task ? name : "pretraining");
     for (char *p = base; *p; p++) {
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *p))
             *p = '-';
