@@ -35,6 +35,7 @@ typedef enum Projection {
 typedef enum AttentionKind { ATTENTION_LINFORMER, ATTENTION_FULL } AttentionKind;
 typedef enum InitScheme { INIT_SCHEME_NORMAL, INIT_SCHEME_LOCAL } InitScheme;
 typedef enum NormPlace { NORM_POST, NORM_PRE } NormPlace;
+typedef enum HeadPooling { HEAD_POOLING_CLS, HEAD_POOLING_MEAN } HeadPooling;
 typedef enum Recompute { RECOMPUTE_NONE, RECOMPUTE_FFN, RECOMPUTE_LAYER } Recompute;
 
 typedef struct ModelConfig {
@@ -53,6 +54,7 @@ typedef struct ModelConfig {
     double proj_init_std; /* of E and F, or about the mean for conv; fixed ones use 1/sqrt(k) */
     NormPlace norm;
     double head_dropout; /* classification head, before each of its two maps */
+    HeadPooling head_pooling; /* what it reads (classifier_head.h) */
     size_t vocab; /* not a key: tokenizer.vocab_size; see config_set_vocab */
     size_t classes; /* not a key: 0, masked-language-model head; else classification head */
     /* keys train.recompute and train.precision, of the training rather than the model: what the

@@ -27,4 +27,12 @@ void rows_gather(real *restrict y, const real *restrict x, const uint32_t *restr
 void rows_scatter_add(real *restrict x, const real *restrict y, const uint32_t *restrict rows,
                       size_t count, size_t C);
 
+/* y (B,C) = mean of each sequence's rows of x (total,C), overwritten.  start (B+1) */
+void sequence_mean_forward(real *restrict y, const real *restrict x, const size_t *restrict start,
+                           size_t B, size_t C);
+
+/* d_x (total,C) overwritten: each row of sequence b has d_y_b over its length. */
+void sequence_mean_backward(real *restrict d_x, const real *restrict d_y,
+                            const size_t *restrict start, size_t B, size_t C);
+
 #endif

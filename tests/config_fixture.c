@@ -62,6 +62,7 @@ static void check_same(const Config *a, const Config *b) {
     SAME(model.proj_init_std);
     SAME(model.norm);
     SAME(model.head_dropout);
+    SAME(model.head_pooling);
     SAME(model.vocab);
     CHECK(same_text(a->tokenizer.model, b->tokenizer.model));
     SAME(tokenizer.type);

@@ -47,6 +47,12 @@ static void test_fixed(void) {
     grad_check_model(&config, "fixed:", GRAD_LONG);
 }
 
+static void test_mean_pooling(void) {
+    ModelConfig config = config_classifier();
+    config.head_pooling = HEAD_POOLING_MEAN;
+    grad_check_model(&config, "mean:", GRAD_BOTH);
+}
+
 /* Two classes, one layer, and dropout in the head alone or nowhere. */
 static void test_two_classes(void) {
     for (size_t i = 0; i < 2; i++) {
@@ -62,6 +68,7 @@ const Test tests_class_grad[] = {
     {"sharing", test_sharing, TEST_DOUBLE},
     {"full", test_full, TEST_DOUBLE},
     {"fixed", test_fixed, TEST_DOUBLE},
+    {"mean_pooling", test_mean_pooling, TEST_DOUBLE},
     {"two_classes", test_two_classes, TEST_DOUBLE},
     {0},
 };

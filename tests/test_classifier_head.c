@@ -55,11 +55,13 @@ static double head_backward(double scale) {
 /* The definition, one sequence in double, without dropout. */
 static void logits_by_definition(double *out, size_t b) {
     const Params *p = &m.params;
-    const real *x = m.acts.hidden + batch.start[b] * C;
-    double h[C];
+    double h[C], x[C] = {0};
+    size_t rows = m.config.head_pooling == HEAD_POOLING_MEAN ? lengths[b] : 1;
+    for (size_t j = 0; j < rows * C; j++)
+        x[j % C] += (double)m.acts.hidden[batch.start[b] * C + j] / (double)rows;
     for (size_t c = 0; c < C; c++) {
         double a = (double)p->class_dense_b[c];
-        for (size_t d = 0; d < C; d++) a += (double)p->class_dense_w[c * C + d] * (double)x[d];
+        for (size_t d = 0; d < C; d++) a += (double)p->class_dense_w[c * C + d] * x[d];
         h[c] = tanh(a);
     }
     for (size_t k = 0; k < CLASSES; k++) {
@@ -70,8 +72,10 @@ static void logits_by_definition(double *out, size_t b) {
 
 /* In inference, whatever the rates; and in training with all of them 0. */
 static void test_logits_and_loss_are_the_definition(void) {
-    for (size_t training = 0; training < 2; training++) {
+    for (size_t i = 0; i < 4; i++) {
+        bool training = i / 2;
         set_up(training ? 0 : 0.3, training ? ACTS_TRAINING : ACTS_INFERENCE);
+        m.config.head_pooling = (HeadPooling)(i % 2);
         double wanted_sum = 0;
         forward();
         for (size_t b = 0; b < B; b++) {

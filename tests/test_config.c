@@ -50,6 +50,7 @@ static const struct {
     {"model.proj_init_std", "3.5e-2", "0.035"},
     {"model.norm", "pre", NULL},
     {"model.head_dropout", "0.5", NULL},
+    {"model.head_pooling", "mean", NULL},
     {"tokenizer.model", "tok/a b.model", "\"tok/a b.model\""},
     {"tokenizer.type", "bpe", NULL},
     {"tokenizer.vocab_size", "1234", NULL},
@@ -143,7 +144,8 @@ static void test_members(void) {
         &c, "run: r\nmodel: {n: 70, k: [9, 8], sharing: {scope: head, tie_kv: true}, "
             "projection: fixed, attention: linformer,\n"
             "  layers: 2, width: 15, heads: 5, ffn: 31, dropout: 0.2, attention_dropout: "
-            "0.3, init: local, proj_init_std: 0.4, norm: pre, head_dropout: 0.24}\n"
+            "0.3, init: local, proj_init_std: 0.4, norm: pre, head_dropout: 0.24,\n"
+            "  head_pooling: mean}\n"
             "tokenizer: {model: t.model, type: bpe, vocab_size: 301, sample_bytes: 10001}\n"
             "data: {train: [/x, /y], valid: /z, tokens: tok}\n"
             "train: {hours: 1.5, batch: 17, micro_batch: 6, threads: 3, seed: 11, init: c/d, "
@@ -186,6 +188,7 @@ static void test_members(void) {
     CHECK(c.schedule.warmup == 0.13 && c.schedule.decay == SCHEDULE_CONSTANT);
     CHECK(c.train.short_rate == 0.22);
     CHECK(c.checkpoint.every == 15 && c.checkpoint.keep == 16 && c.model.head_dropout == 0.24);
+    CHECK(c.model.head_pooling == HEAD_POOLING_MEAN);
     CHECK(c.finetune.task == TASK_CUSTOM && c.finetune.seeds == 22 && c.finetune.patience == 23);
     CHECK(c.finetune.metric == METRIC_F1 && c.finetune.truncate == TRUNCATE_TAIL);
     CHECK(c.finetune.letters == CASE_LOWER && c.finetune.holdout == 0);
@@ -215,6 +218,7 @@ static void test_defaults(void) {
     CHECK(c.finetune.task == TASK_NONE && !c.finetune.init && c.finetune.seeds == 1);
     CHECK(c.finetune.metric == METRIC_ACCURACY && c.finetune.truncate == TRUNCATE_HEAD);
     CHECK(c.finetune.patience == 0 && c.finetune.letters == CASE_KEEP && c.model.head_dropout == 0);
+    CHECK(c.model.head_pooling == HEAD_POOLING_CLS);
     CHECK_STR(c.run_dir, "runs/a");
     CHECK_STR(c.tokenizer.model, "runs/prepared/a-unigram-32000/tokenizer.model");
     CHECK_STR(c.data.tokens, "runs/prepared/a-unigram-32000/tokens");

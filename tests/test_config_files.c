@@ -269,6 +269,7 @@ static void test_finetune_notes(void) {
         {{"finetune.truncate=tail", "finetune.task=qqp"},
          "finetune.truncate has no effect with pairs of texts"},
         {{"model.head_dropout=0.1"}, NULL},
+        {{"model.head_pooling=mean"}, NULL},
     };
     put("task.yaml", "finetune: {task: sst2, init: a.ckpt}\ndata: {train: a, valid: b}\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -281,9 +282,10 @@ static void test_finetune_notes(void) {
         config_free(&c);
     }
     Config c;
-    put("text.yaml", "model: {head_dropout: 0.1}\n");
+    put("text.yaml", "model: {head_dropout: 0.1, head_pooling: mean}\n");
     load(&c, "text.yaml");
     CHECK_STR_CONTAINS(c.notes, "model.head_dropout has no effect with finetune.task = none");
+    CHECK_STR_CONTAINS(c.notes, "model.head_pooling has no effect with finetune.task = none");
     config_free(&c);
 }
 

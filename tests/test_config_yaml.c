@@ -131,6 +131,7 @@ static void draw_config(Config *out, Draws *d) {
     m->proj_init_std = 1e-9 + draw_real(d);
     m->norm = (NormPlace)draw(d, 2);
     m->head_dropout = draw_real(d);
+    m->head_pooling = (HeadPooling)draw(d, 2);
     config_set_vocab(out, 6 + draw(d, 900000));
     out->tokenizer.model = draw_path(d);
     out->tokenizer.type = (TokenizerType)draw(d, 2);

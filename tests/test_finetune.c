@@ -83,7 +83,8 @@ static void test_learns_a_word(void) {
 static void test_from_a_checkpoint(void) {
     task_write();
     check_ok(run_finetune("run", RESUME_NEVER,
-                          OVERRIDES(task_init(), "model.dropout=0.05", "model.head_dropout=0.1")));
+                          OVERRIDES(task_init(), "model.dropout=0.05", "model.head_dropout=0.1",
+                                    "model.head_pooling=mean")));
     Checkpoint c;
     Err err = {0};
     REQUIRE(checkpoint_open(&c, run_path("run/seed-1", "best.ckpt"), &err));
@@ -92,6 +93,7 @@ static void test_from_a_checkpoint(void) {
     CHECK_STR(c.labels.names[0], "sky");
     CHECK_STR(c.labels.names[1], "water");
     CHECK(c.config.model.dropout == 0.05 && c.config.model.head_dropout == 0.1);
+    CHECK(c.config.model.head_pooling == HEAD_POOLING_MEAN);
     CHECK(c.config.model.attention_dropout == 0.1); /* the checkpoint's */
     CHECK_INT(c.config.finetune.task, TASK_CUSTOM);
     CHECK_INT(c.config.train.seed, 1);

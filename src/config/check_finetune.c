@@ -104,6 +104,7 @@ void note_finetune(FILE *notes, const Loader *loader, NoteUnused *note) {
     const FinetuneConfig *f = &config->finetune;
     if (f->task == TASK_NONE) {
         note(notes, loader, "model.head_dropout", false, "finetune.task = none");
+        note(notes, loader, "model.head_pooling", false, "finetune.task = none");
         return;
     }
     for (size_t i = 0; i < sizeof pretraining_only / sizeof *pretraining_only; i++)

@@ -25,6 +25,7 @@ static const char *const init_words[] = {"normal", "local", NULL};
 static const char *const recompute_words[] = {"none", "ffn", "layer", NULL};
 static const char *const precision_words[] = {"fp32", "bf16", "fp16", NULL};
 static const char *const norm_words[] = {"post", "pre", NULL};
+static const char *const head_pooling_words[] = {"cls", "mean", NULL};
 static const char *const tokenizer_words[] = {"unigram", "bpe", NULL};
 static const char *const optimizer_words[] = {"adamw", "sgd", NULL};
 static const char *const decay_words[] = {"matrices", "all", NULL};
@@ -95,6 +96,10 @@ const ConfigKey schema_keys[] = {
         "LayerNorm after each block as in RoBERTa, or before it with a final one"),
     REAL("model.head_dropout", model.head_dropout, 0, 1, OPEN_HIGH, "0",
         "in the classification head, before each of its two maps (fine-tuning)"),
+    WORD("model.head_pooling", model.head_pooling, head_pooling_words, "cls",
+        "what the classification head reads (fine-tuning): cls, the hidden state of `<s>`, as "
+        "RoBERTa; mean, that over all tokens of the input, for encoders whose `<s>` has learned "
+        "little"),
 
     PLAIN("tokenizer.model", KEY_PATH, tokenizer.model,
         "sentencepiece .model file, from the working folder; trained where it is missing, at its "

@@ -57,3 +57,32 @@ void rows_scatter_add(real *restrict x, const real *restrict y, const uint32_t *
         for (size_t c = 0; c < C; c++) x_r[c] += y_i[c];
     }
 }
+
+void sequence_mean_forward(real *restrict y, const real *restrict x, const size_t *restrict start,
+                           size_t B, size_t C) {
+#pragma omp parallel for schedule(static) if (start[B] * C >= PARALLEL_MIN)
+    for (size_t b = 0; b < B; b++) {
+        real *restrict y_b = y + b * C;
+        const real share = 1 / (real)(start[b + 1] - start[b]);
+        memset(y_b, 0, C * sizeof *y);
+        for (size_t t = start[b]; t < start[b + 1]; t++) {
+            const real *restrict x_t = x + t * C;
+#pragma omp simd
+            for (size_t c = 0; c < C; c++) y_b[c] += share * x_t[c];
+        }
+    }
+}
+
+void sequence_mean_backward(real *restrict d_x, const real *restrict d_y,
+                            const size_t *restrict start, size_t B, size_t C) {
+#pragma omp parallel for schedule(static) if (start[B] * C >= PARALLEL_MIN)
+    for (size_t b = 0; b < B; b++) {
+        const real share = 1 / (real)(start[b + 1] - start[b]);
+        const real *restrict d_b = d_y + b * C;
+        for (size_t t = start[b]; t < start[b + 1]; t++) {
+            real *restrict d_t = d_x + t * C;
+#pragma omp simd
+            for (size_t c = 0; c < C; c++) d_t[c] = share * d_b[c];
+        }
+    }
+}

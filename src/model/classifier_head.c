@@ -43,7 +43,10 @@ void classifier_head_forward(Activations *acts, const Params *params, const Mode
     bool training = acts->mode == ACTS_TRAINING;
     assert(config->classes > 0 && B <= acts->max_B);
     locate_rows(acts, batch);
-    rows_gather(acts->class_x, acts->hidden, acts->class_rows, B, C);
+    if (config->head_pooling == HEAD_POOLING_MEAN)
+        sequence_mean_forward(acts->class_x, acts->hidden, batch->start, B, C);
+    else
+        rows_gather(acts->class_x, acts->hidden, acts->class_rows, B, C);
     if (training) row_dropout(acts->class_x, acts->class_x, acts, config, batch, SITE_HEAD_INPUT);
     linear_forward(acts->class_tanh, acts->class_x, params->class_dense_w, params->class_dense_b, B,
                    C, C, NULL);
@@ -80,7 +83,12 @@ static void backward(Activations *acts, Params *grads, const Params *params,
     linear_backward(acts->d_head2, grads->class_dense_w, grads->class_dense_b, acts->d_head,
                     acts->class_x, params->class_dense_w, B, C, C, 0, NULL);
     row_dropout(acts->d_head2, acts->d_head2, acts, config, batch, SITE_HEAD_INPUT);
-    rows_scatter_add(acts->d_hidden, acts->d_head2, acts->class_rows, B, C);
+    if (config->head_pooling == HEAD_POOLING_MEAN) {
+        sequence_mean_backward(acts->d_hidden, acts->d_head2, batch->start, B, C);
+    } else {
+        vec_zero(acts->d_hidden, batch->total * C);
+        rows_scatter_add(acts->d_hidden, acts->d_head2, acts->class_rows, B, C);
+    }
 }
 
 double classifier_head_loss_backward(Activations *acts, Params *grads, const Params *params,
@@ -91,7 +99,6 @@ double classifier_head_loss_backward(Activations *acts, Params *grads, const Par
     cross_entropy(acts->row_loss, acts->class_logits, batch->classes, batch->B, config->classes,
                   (real)loss_scale);
     lap_elements(acts, PROFILE_LOSS, batch->B * config->classes, 2);
-    vec_zero(acts->d_hidden, batch->total * config->width);
     backward(acts, grads, params, config, batch);
     lap_linear(acts, PROFILE_HEAD, batch->B, config->width, config->width + config->classes, 2);
     return sum_rows(acts->row_loss, batch->B);

@@ -46,6 +46,7 @@ static bool take_model(Finetune *f, Err *err) {
         config->model.attention_dropout = given.attention_dropout;
     if (config_is_given(config, "model.head_dropout"))
         config->model.head_dropout = given.head_dropout;
+    config->model.head_pooling = given.head_pooling; /* the head is new */
     if (!config_is_given(config, "train.micro_batch"))
         config->train.micro_batch =
             config_default_micro_batch(config->model.n, config->train.batch);

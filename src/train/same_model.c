@@ -11,14 +11,14 @@ static bool is_one_of(const char *path, const char *const *list) {
 }
 
 static bool may_differ(const char *path, const ModelConfig *stored, TakenOver taken) {
-    static const char *const dropouts[] = {"model.dropout", "model.attention_dropout",
-                                           "model.head_dropout", NULL};
+    static const char *const free_keys[] = {"model.dropout", "model.attention_dropout",
+                                            "model.head_dropout", "model.head_pooling", NULL};
     static const char *const first_values[] = {"model.init", "model.proj_init_std", NULL};
     static const char *const matrices[] = {"model.sharing", "model.proj_init_std", NULL};
     static const char *const lengths[] = {"model.k", "model.projection", NULL};
     bool is_full = stored->attention == ATTENTION_FULL;
     bool has_matrices = model_has_projections(stored); /* E and F */
-    return is_one_of(path, dropouts) || (taken == TAKEN_WEIGHTS && is_one_of(path, first_values)) ||
+    return is_one_of(path, free_keys) || (taken == TAKEN_WEIGHTS && is_one_of(path, first_values)) ||
            (!has_matrices && is_one_of(path, matrices)) || (is_full && is_one_of(path, lengths));
 }
 
