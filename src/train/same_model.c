@@ -18,7 +18,8 @@ static bool may_differ(const char *path, const ModelConfig *stored, TakenOver ta
     static const char *const lengths[] = {"model.k", "model.projection", NULL};
     bool is_full = stored->attention == ATTENTION_FULL;
     bool has_matrices = model_has_projections(stored); /* E and F */
-    return is_one_of(path, free_keys) || (taken == TAKEN_WEIGHTS && is_one_of(path, first_values)) ||
+    return is_one_of(path, free_keys) ||
+           (taken == TAKEN_WEIGHTS && is_one_of(path, first_values)) ||
            (!has_matrices && is_one_of(path, matrices)) || (is_full && is_one_of(path, lengths));
 }
 
