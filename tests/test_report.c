@@ -334,6 +334,31 @@ static void test_finetunings(void) {
     report_close(&report);
 }
 
+/* A fine-tuning that has not begun has the model of its pretraining, but a precision of its own: it
+ * stands beside those that have. */
+static void test_precision_of_a_finetuning(void) {
+    static const char *const files[] = {"config", "given"};
+    static const char *const models[] = {"model: {k: 16}\n", ""};
+    Report report;
+    write_text("p/config.yaml",
+               "run: there/p\nmodel: {k: 16}\ntrain: {steps: 20, batch: 4, precision: fp16}\n");
+    for (size_t i = 0; i < 2; i++) {
+        char path[40];
+        snprintf(path, sizeof path, "q%zu/%s.yaml", i, files[i]);
+        write_text(path,
+                   "run: y\n%sdata: {train: /rows.tsv}\ntrain: {epochs: 1, seed: %zu}\n" TASK_KEYS,
+                   models[i], 4 + 3 * i, "there/p/best.ckpt");
+    }
+    write_text("q0/seed-4/metrics.jsonl",
+               "{\"step\":9,\"loss\":0.5,\"elapsed_s\":3,\"valid_loss\":0.4}\n");
+    open_report(&report);
+    REQUIRE(report.section_count == 2);
+    CHECK(report.sections[1].is_task);
+    CHECK_INT(report.sections[1].key_count, 0);
+    CHECK_INT(report.sections[1].group_count, 1);
+    report_close(&report);
+}
+
 /* ---- files ---- */
 
 static void test_texts(void) {
@@ -383,6 +408,7 @@ const Test tests_report[] = {
     {"projections", test_projections, 0},
     {"zipped_axes", test_zipped_axes, 0},
     {"finetunings", test_finetunings, 0},
+    {"precision_of_a_finetuning", test_precision_of_a_finetuning, 0},
     {"texts", test_texts, 0},
     {"nothing", test_nothing, 0},
     {0},
