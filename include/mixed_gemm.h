@@ -4,8 +4,9 @@
  *         Fast where that instruction runs at the rate of a float multiply-add (AMD from Zen 4); on
  *         Intel's cores it has a quarter of that rate.
  *   fp16  11 bits of precision; AVX512-FP16 has twice the rate of float.  Panels of either factor
- *         are scaled by powers of two, so that the range is no concern: what is below 2^-19 of its
- *         panel's largest number loses precision, what is below 2^-29 of it counts as zero.  Sums
+ *         are scaled by powers of two, so that the range is no concern: what is below 2^-17 of its
+ *         panel's largest number loses precision, what is below 2^-28 of it may count as zero; and
+ *         so do sums below 2^-21 and 2^-32 of the product of the two panels' largest.  Sums
  *         of MIXED_CHAIN products are made in fp16 and added up in float: their rounding is about a
  *         third of what rounding the factors to bf16 does. */
 #ifndef MIXED_GEMM_H

@@ -191,6 +191,34 @@ static void test_rows_of_different_size(void) {
     }
 }
 
+/* Down to 2^-17 of its panel's largest number a number has all its bits, down to 2^-28 it counts,
+ * whichever factor it is of; products likewise down to 2^-21 and 2^-32 of the two largest. */
+static void test_small_numbers_of_a_panel(void) {
+    static const struct {
+        int a, b; /* powers of two */
+        double most;
+    } cases[] = {{-17, 0, 0x1p-10}, {0, -17, 0x1p-10},  {-28, 0, 0.999},
+                 {0, -28, 0.999},   {-10, -11, 0x1p-9}, {-16, -16, 0.999}};
+    Mixed mixed = mixed_new(PRECISION_FP16);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int largest = 0; largest < 2; largest++) {
+            Case t = case_new(2, 2, 1, NO_TRANS, NO_TRANS, 0, 0);
+            double one = largest ? 1.999 : 1;
+            t.a[0] = t.b[0] = (real)one;
+            t.a[1] = (real)(ldexp(1.2345, cases[i].a) * one);
+            t.b[1] = (real)(ldexp(1.2345, cases[i].b) * one);
+            if (cases[i].a == 0) t.a[1] = t.a[0];
+            if (cases[i].b == 0) t.b[1] = t.b[0];
+            run(&t, &mixed);
+            double want = (double)t.a[1] * (double)t.b[1];
+            CHECK_MSG(fabs((double)t.c[3] / want - 1) <= cases[i].most, "2^%d, 2^%d: %g of %g",
+                      cases[i].a, cases[i].b, (double)t.c[3], want);
+            case_free(&t);
+        }
+    }
+    free(mixed.packed);
+}
+
 /* A loss's gradient as a decoder gets it: tiny by the number of masked tokens, and of each row one
  * large element, that of the label, beside thousands down to 1e-12 of it.  Gradients of the tokens
  * that are no label, which have only small ones, are nearly as exact as the others. */
@@ -328,6 +356,7 @@ const Test tests_mixed_gemm[] = {
     {"sizes_fp16", test_sizes_fp16, TEST_FLOAT},
     {"range", test_range, TEST_FLOAT},
     {"largest_sums", test_largest_sums, TEST_FLOAT},
+    {"small_numbers_of_a_panel", test_small_numbers_of_a_panel, TEST_FLOAT},
     {"loss_gradients", test_loss_gradients, TEST_FLOAT},
     {"rows_of_different_size", test_rows_of_different_size, TEST_FLOAT},
     {"nonfinite", test_nonfinite, TEST_FLOAT},
