@@ -1,5 +1,5 @@
 /* Inference takes the rows of a layer in chunks: results are those of the whole batch at once, and
- * memory grows with the residual stream alone. */
+ * what grows with the batch is the residual stream, its LayerNorm (pre-norm), keys and values. */
 #include "../src/lab/stored_attention.h"
 #include "encoder.h"
 #include "harness.h"

@@ -137,6 +137,9 @@ static void test_contracts(void) {
     for (size_t i = 0; i < 7 * 15; i++) CHECK_CLOSE((double)x2[i], 10 + (double)d_x[i], 1e-5);
     for (size_t i = 0; i < 15; i++) CHECK_CLOSE((double)w2[i], 20 + (double)d_w[i], 1e-5);
     for (size_t i = 0; i < 15; i++) CHECK_CLOSE((double)b2[i], 30 + (double)d_b[i], 1e-5);
+    real *same = tensor_copy(t.x, 7 * 15); /* y may be x */
+    layernorm_forward(same, t.mean, t.rstd, same, t.w, t.b, 7, 15);
+    CHECK_SAME(same, t.y, 7 * 15);
     real *in_place = tensor_copy(t.r, 7 * 15); /* d_x may be d_y */
     backward(&t, in_place, w2, b2, in_place, 0);
     CHECK_SAME(in_place, d_x, 7 * 15);

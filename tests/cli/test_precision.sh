@@ -70,7 +70,7 @@ begin precision_of_every_command && {
         if [ "$wanted" = 0 ]; then
             expect_out "\"precision\":\"$precision\""
             use $precision
-        expect "another held-out loss than in fp32" near loss fp32-text $precision-text
+            expect "another held-out loss than in fp32" near loss fp32-text $precision-text
             expect "another loss of the task than in fp32" near loss fp32-task $precision-task
         else
             expect_status 2
