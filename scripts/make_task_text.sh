@@ -34,8 +34,9 @@ rows() { # of one file: the texts, a line each, and a blank line after every doc
 
 for file; do
     if [ "$task" = imdb ] && [ -d "$file" ]; then
-        find "$file/pos" "$file/neg" -name '*.txt' \
-            -exec awk 'FNR == 1 && NR > 1 { print "" } { print tolower($0) } END { print "" }' {} +
+        # shellcheck disable=SC2016 # the fields are awk's
+        find "$file/pos" "$file/neg" -name '*.txt' | LC_ALL=C sort | tr '\n' '\0' |
+            xargs -0 awk 'FNR == 1 && NR > 1 { print "" } { print tolower($0) } END { print "" }'
     else
         case $file in *.gz) gzip -dc "$file" ;; *) cat "$file" ;; esac | rows "$file"
     fi

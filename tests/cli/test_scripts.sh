@@ -81,7 +81,7 @@ begin text_of_tasks && {
     printf 'Fine.' >reviews/pos/0_9.txt
     printf 'Poor.\nVery.' >reviews/neg/0_1.txt
     task_text imdb reviews
-    printf 'fine.\n\npoor.\nvery.\n\n' >wanted
+    printf 'poor.\nvery.\n\nfine.\n\n' >wanted
     expect "the text of a folder: $(cat out)" cmp -s out wanted
     task_text sst2 pairs.tsv
     expect_status 1
