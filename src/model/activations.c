@@ -8,7 +8,8 @@
 
 enum { LOGITS_BYTES = 64 << 20, HEAD_ROWS_MIN = 64, HEAD_ROWS_MAX = 1024 };
 
-/* Rows of a chunk: products of fewer would not reach full speed, more would not stay in cache. */
+/* Rows of a chunk: products of fewer would not reach full speed, more would not stay in cache.  A
+ * sequence in the order of short_attention.h, far shorter than that, is never cut. */
 enum { CHUNK_ROWS = 512 };
 
 static real *take(Arena *arena, size_t rows, size_t cols) {
@@ -36,17 +37,6 @@ static size_t pre_rows(const ModelConfig *config, size_t keys, size_t max_total)
     if (model_pools(config)) return config->projection == PROJECTION_MEAN ? keys : max_total;
     /* with shared heads, project-first is only chosen when total <= B*P, so B*P rows hold either */
     return config->scope == SCOPE_HEAD ? max_total : keys;
-}
-
-/* Sequences in the order of short_attention.h are in one chunk. */
-static size_t chunk_rows(const ModelConfig *config, size_t max_total) {
-    size_t rows = CHUNK_ROWS;
-    for (size_t l = 0; l < config->layers; l++) {
-        size_t most =
-            short_attention_longest(config->width / config->heads, config->k[l], config->n);
-        if (rows < most) rows = most;
-    }
-    return rows < max_total ? rows : max_total;
 }
 
 /* Rows of what inference holds of one chunk at a time. */
@@ -180,7 +170,7 @@ static void layout_class_head(Activations *acts, Arena *arena, const ModelConfig
 static void layout(Activations *acts, Arena *arena, const ModelConfig *config) {
     size_t total = acts->max_total, C = config->width;
     bool training = acts->mode == ACTS_TRAINING;
-    acts->chunk_rows = chunk_rows(config, total);
+    acts->chunk_rows = total < CHUNK_ROWS ? total : CHUNK_ROWS;
     if (training) acts->emb_sum = take(arena, total, C);
     acts->emb_ln = take_stats(arena, total);
     if (training && config->norm == NORM_PRE) acts->stream0 = take(arena, total, C);

@@ -269,6 +269,7 @@ static void forward_chunks(const Pass *pass) {
     for (size_t l = 0; l < pass->config->layers; l++) {
         if (pre) norm_forward(pass, norm_first(pass, l), acts->x, acts->hidden);
         AttentionShape whole = attention_keys_forward(pass, l, pre ? acts->x : acts->hidden);
+        assert(whole.longer_than <= acts->chunk_rows || acts->chunk_rows == acts->max_total);
         Chunk chunk = {.rows.start = acts->chunk_start};
         Pass part = *pass;
         part.batch = &chunk.rows;

@@ -14,11 +14,11 @@
  *     c = 0..S-1 share one offset and W_v, so together they begin nearly as one head of full
  *     attention.  In layer 0 a head whose class does not hold the wanted position mostly looks at
  *     the last row, which is empty (its logit is 0; a constant pair of biases lowers those of all
- *     other rows by 17), so the last S positions are in none.  Deeper layers have neither bias nor
- *     empty row, and 12 at the peak: what the blocks before them add leaves positions a small part
- *     of the hidden states (a third of their square after 700 updates of
- *     configs/pretrain/small.yaml), so that the bias would soon be above every peak, all attention
- *     at the empty row, and no gradient would lead back;
+ *     other rows by 17), so the last S positions are in none.  Deeper layers have no such bias, no
+ *     empty row unless n positions fill fewer than k rows, and 12 at the peak: what the blocks
+ *     before them add leaves positions a small part of the hidden states (a third of their square
+ *     after 700 updates of configs/pretrain/small.yaml), so that the bias would soon be above every
+ *     peak, all attention at the empty row, and no gradient would lead back;
  *   - shared matrix: row r holds the S positions of block r, at 1/sqrt(S); offsets are 0, -S, S,
  *     -2S, ... */
 #ifndef LOCAL_INIT_H
