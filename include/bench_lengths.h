@@ -94,6 +94,9 @@ double bench_cell_flops(const Config *config, BenchSide side, size_t n, size_t k
 void bench_lengths_write_csv(void *stream, const BenchCell *cells, size_t count, bool training,
                              bool names);
 
+/* Is gnuplot there and does it run?  To be asked before the work of which a picture is wanted. */
+bool bench_lengths_can_draw(Err *err);
+
 /* Time a token and peak memory against n, on logarithmic axes, as an SVG file; needs gnuplot. */
 bool bench_lengths_write_svg(const char *path, const BenchLengths *lengths, bool training,
                              Err *err);

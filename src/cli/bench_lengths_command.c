@@ -297,7 +297,7 @@ bool bench_lengths_command(const Args *args, bool training, Err *err) {
         return err_set(err, ERR_CONFIG, "--svg has nothing to show of a --dry-run");
     bool ok = read_list(n, &options.n_count, "--n", o->n ? o->n : LENGTHS, 2, err) &&
               read_list(k, &options.k_count, "--k", o->k ? o->k : PROJECTED, 1, err) &&
-              load_model(&config, args, err) &&
+              load_model(&config, args, err) && (!o->svg || bench_lengths_can_draw(err)) &&
               threads_start(o->threads ? o->threads : config.train.threads, err) &&
               run_lengths(&all, &out, &config, o, err);
     bench_lengths_free(&all);

@@ -159,6 +159,10 @@ static void put_script(FILE *file, const char *path, const BenchLengths *all, bo
     fprintf(file, "unset multiplot\n");
 }
 
+bool bench_lengths_can_draw(Err *err) {
+    return gnuplot_run("/dev", "null", err) == GNUPLOT_DONE;
+}
+
 bool bench_lengths_write_svg(const char *path, const BenchLengths *lengths, bool training,
                              Err *err) {
     void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* a shell that has found no gnuplot */

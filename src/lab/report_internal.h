@@ -92,7 +92,8 @@ void report_write_html(FILE *out, const ReportTable *table);
  * text's own end. */
 size_t report_cut(const char *text, size_t most);
 
-/* Text of HTML, and of a cell of a CSV. */
+/* Text of Markdown, of HTML, and of a cell of a CSV. */
+void report_put_markdown(FILE *out, const char *text);
 void report_put_html(FILE *out, const char *text);
 void report_put_csv(FILE *out, const char *text);
 

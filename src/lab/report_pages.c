@@ -41,10 +41,7 @@ static const char STYLE[] =
 /* ---- texts ---- */
 
 static void put_text(Page *page, const char *text) {
-    if (page->is_html)
-        report_put_html(page->out, text);
-    else
-        fputs(text, page->out);
+    (page->is_html ? report_put_html : report_put_markdown)(page->out, text);
 }
 
 static void put_heading(Page *page, int level, const char *text) {
@@ -119,7 +116,9 @@ static void put_figure(Page *page, const ReportFigure *figure) {
     Bytes file = {0};
     snprintf(name, sizeof name, "%s.svg", figure->name);
     if (!page->is_html) {
-        fprintf(page->out, "![%s](%s)\n\n%s\n\n", figure->name, name, figure->caption);
+        fprintf(page->out, "![%s](%s)\n\n", figure->name, name);
+        report_put_markdown(page->out, figure->caption);
+        fputs("\n\n", page->out);
         return;
     }
     char *path = io_path_join(page->folder, name);

@@ -55,20 +55,21 @@ void report_table_free(ReportTable *table) {
     *table = (ReportTable){0};
 }
 
-static void put_markdown_cell(FILE *out, const char *text) {
-    fputs(" ", out);
+void report_put_markdown(FILE *out, const char *text) {
     for (; *text; text++) {
         if (strchr("|*_<>`\\", *text)) fputc('\\', out);
         fputc(*text, out);
     }
-    fputs(" |", out);
 }
 
 void report_write_markdown(FILE *out, const ReportTable *table) {
     for (size_t row = 0; row <= table->rows; row++) {
         fputs("|", out);
-        for (size_t c = 0; c < table->columns; c++)
-            put_markdown_cell(out, table->cells[row * table->columns + c]);
+        for (size_t c = 0; c < table->columns; c++) {
+            fputs(" ", out);
+            report_put_markdown(out, table->cells[row * table->columns + c]);
+            fputs(" |", out);
+        }
         fputs("\n", out);
         if (row > 0) continue;
         fputs("|", out);

@@ -54,12 +54,21 @@ expect "all series are named" [ "$(grep -c 'Linformer, k' "it's.svg")" -ge 3 ]
 # shellcheck disable=SC2086
 begin bench_half_a_picture && {
 mkdir bin
-printf '#!/bin/sh\ncat >/dev/null\nprintf "<svg><title>half" >half.svg\n' >bin/gnuplot
+printf '#!/bin/sh\n[ "$(wc -l)" = 0 ] || printf "<svg><title>half" >half.svg\n' >bin/gnuplot
 chmod +x bin/gnuplot
 PATH=$PWD/bin:$PATH run bench inference "$small" $quick --svg half.svg --quiet
 expect_status 1
 expect_err "half.svg: the picture that gnuplot drew is not whole"
 expect "half a picture stays" [ ! -e half.svg ]
+}
+
+begin bench_no_gnuplot && {
+mkdir bin
+printf '#!/bin/sh\necho broken >&2\nexit 3\n' >bin/gnuplot
+chmod +x bin/gnuplot
+PATH=$PWD/bin:$PATH run bench inference --svg x.svg # would take an hour
+expect_status 1
+expect_err "broken"
 }
 
 begin bench_refusals && {

@@ -168,6 +168,7 @@ begin odd_folders && {
     expect_status 0
     expect_out "left out: runs/<b>&: runs/<b>&/config.yaml"
     expect "a name is not quoted" grep -q '&lt;b&gt;&amp;: ' out1/report.html
+    expect "a name is not quoted in Markdown" grep -qF 'runs/\<b\>&: ' out1/report.md
     expect "the page is not by itself" is_alone out1/report.html
     expect "half a run counts as done" grep -q '^"runs/k=8,sharing=kv,seed=1",pretraining,interrupted,' out1/runs.csv
     expect "a run without evaluation has a score" grep -q '^"runs/k=8,sharing=kv,seed=2",pretraining,done,2,8,kv,40,5120,12,[^,]*,4,,,,' out1/runs.csv
