@@ -7,8 +7,6 @@
 
 enum { LINES = 60 };
 
-#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
-
 /* Held-out loss of a checkpoint, `micro_batch` sequences at a time. */
 static MlmScore evaluate(const char *checkpoint_path, const char *run, const char *micro_batch,
                          size_t sequences) {

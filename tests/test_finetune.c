@@ -17,13 +17,6 @@
 #include "loaded_model.h"
 #include "log.h"
 
-#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static void check_ok(RunResult result) {
-    if (CHECK_MSG(result.code == 0, "exit code %d: %s", result.code, result.msg)) return;
-    test_end();
-}
-
 static cJSON *read_json(const char *run, const char *name) {
     Bytes bytes = run_file(run, name);
     cJSON *object = cJSON_Parse((const char *)bytes.data);
@@ -67,7 +60,7 @@ static bool same_metrics(const char *a, const char *b) {
 
 static void test_learns_a_word(void) {
     task_write();
-    check_ok(run_finetune("run", RESUME_NEVER, OVERRIDES("model.norm=pre", "train.epochs=8")));
+    require_run(run_finetune("run", RESUME_NEVER, OVERRIDES("model.norm=pre", "train.epochs=8")));
     cJSON *results = read_json("run", "results.json");
     const cJSON *seed = cJSON_GetArrayItem(cJSON_GetObjectItem(results, "seeds"), 0);
     CHECK_MSG(number(seed, "accuracy") > 0.95, "accuracy %g", number(seed, "accuracy"));
@@ -82,7 +75,7 @@ static void test_learns_a_word(void) {
 /* A pretrained encoder, the dropouts of the task, and rows far shorter than n. */
 static void test_from_a_checkpoint(void) {
     task_write();
-    check_ok(run_finetune("run", RESUME_NEVER,
+    require_run(run_finetune("run", RESUME_NEVER,
                           OVERRIDES(task_init(), "model.dropout=0.05", "model.head_dropout=0.1",
                                     "model.head_pooling=mean")));
     Checkpoint c;
@@ -172,9 +165,9 @@ static void test_model_of_checkpoint(void) {
 /* Equal seeds give equal bytes, whatever ran before them; different ones differ. */
 static void test_seeds(void) {
     task_write();
-    check_ok(run_finetune("pair", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
-    check_ok(run_finetune("again", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
-    check_ok(run_finetune("second", RESUME_NEVER, OVERRIDES("train.seed=2", "train.epochs=1")));
+    require_run(run_finetune("pair", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
+    require_run(run_finetune("again", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
+    require_run(run_finetune("second", RESUME_NEVER, OVERRIDES("train.seed=2", "train.epochs=1")));
     CHECK(same_metrics("pair/seed-1", "again/seed-1"));
     CHECK(same_metrics("pair/seed-2", "again/seed-2"));
     CHECK(same_metrics("pair/seed-2", "second/seed-2"));
@@ -234,7 +227,7 @@ static void test_evaluations(void) {
         char run[16], folder[32];
         snprintf(run, sizeof run, "run%zu", i);
         snprintf(folder, sizeof folder, "%s/seed-1", run);
-        check_ok(run_finetune(run, RESUME_NEVER, rows[i].overrides));
+        require_run(run_finetune(run, RESUME_NEVER, rows[i].overrides));
         cJSON *lines = read_metrics(folder), *result = read_json(folder, "result.json");
         size_t found = 0;
         double best = -INFINITY, best_step = 0;
@@ -258,7 +251,7 @@ static void test_evaluations(void) {
  * bit those of the log. */
 static void test_best_comes_back(void) {
     task_write();
-    check_ok(run_finetune("run", RESUME_NEVER, OVERRIDES("optimizer.lr=3e-3", "train.epochs=2")));
+    require_run(run_finetune("run", RESUME_NEVER, OVERRIDES("optimizer.lr=3e-3", "train.epochs=2")));
     LoadedModel model;
     TaskFile file;
     TaskData data;
@@ -302,7 +295,7 @@ static void test_patience(void) {
     /* so small a rate changes no prediction: the first evaluation stays the best */
     const char *const *o =
         OVERRIDES("optimizer.lr=1e-9", "train.epochs=9", "finetune.patience=2", "finetune.seeds=1");
-    check_ok(run_finetune("run", RESUME_NEVER, o));
+    require_run(run_finetune("run", RESUME_NEVER, o));
     cJSON *result = read_json("run/seed-1", "result.json");
     CHECK_INT(number(result, "best_step"), TASK_ROWS / 16);
     CHECK_INT(number(result, "steps"), 3 * TASK_ROWS / 16);

@@ -13,18 +13,6 @@
 #include "io.h"
 #include "rng.h"
 
-#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static void check_ok(RunResult result) {
-    if (CHECK_MSG(result.code == 0, "exit code %d: %s", result.code, result.msg)) return;
-    test_end();
-}
-
-static void check_refused(RunResult result, int code, const char *fragment) {
-    CHECK_MSG(result.code == code, "exit code %d, wanted %d: %s", result.code, code, result.msg);
-    CHECK_STR_CONTAINS(result.msg, fragment);
-}
-
 /* results.json without the seconds and the folders. */
 static char *results_text(const char *run) {
     Bytes bytes = run_file(run, "results.json");
@@ -55,7 +43,7 @@ static void check_same_results(const char *a, const char *b) {
 static void test_killed_run_resumes(void) {
     const char *const *o = OVERRIDES("finetune.seeds=3", "train.epochs=2");
     task_write();
-    check_ok(run_finetune("whole", RESUME_NEVER, o));
+    require_run(run_finetune("whole", RESUME_NEVER, o));
     pid_t pid = start_finetune("parts", RESUME_NEVER, o);
     REQUIRE(run_wait_lines(pid, "parts/seed-2", 25));
     kill(pid, SIGKILL);
@@ -66,8 +54,8 @@ static void test_killed_run_resumes(void) {
     Bytes first = run_file("parts/seed-1", "result.json");
     struct stat before, after;
     REQUIRE(stat(run_path("parts/seed-1", "metrics.jsonl"), &before) == 0);
-    check_refused(run_finetune("parts", RESUME_NEVER, o), ERR_CONFIG, "--resume");
-    check_ok(run_finetune("parts", RESUME_AUTO, o));
+    check_run(run_finetune("parts", RESUME_NEVER, o), ERR_CONFIG, "--resume");
+    require_run(run_finetune("parts", RESUME_AUTO, o));
     check_same_results("whole", "parts");
     Bytes again = run_file("parts/seed-1", "result.json");
     CHECK(first.size == again.size && !memcmp(first.data, again.data, first.size));
@@ -97,7 +85,7 @@ static void test_signals(void) {
         REQUIRE(run_wait_lines(pid, "run/seed-1", 3));
         kill(pid, numbers[i]);
         RunResult result = run_wait(pid);
-        check_refused(result, ERR_SIGNAL, names[i]);
+        check_run(result, ERR_SIGNAL, names[i]);
         CHECK_STR_CONTAINS(result.msg, "--resume");
         CHECK(!io_is_file(run_path("run/seed-1", "result.json")));
     }
@@ -107,7 +95,7 @@ static void test_signals(void) {
  * the same run. */
 static void test_resume_refuses_changes(void) {
     task_write();
-    check_ok(run_finetune("run", RESUME_NEVER, OVERRIDES(task_init(), "train.epochs=1")));
+    require_run(run_finetune("run", RESUME_NEVER, OVERRIDES(task_init(), "train.epochs=1")));
     static const struct {
         const char *override, *message;
     } rows[] = {
@@ -118,28 +106,28 @@ static void test_resume_refuses_changes(void) {
         {"model.dropout=0.3", "model.dropout was 0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        check_refused(run_finetune("run", RESUME_AUTO,
+        check_run(run_finetune("run", RESUME_AUTO,
                                    OVERRIDES(task_init(), "train.epochs=1", rows[i].override)),
                       ERR_CONFIG, rows[i].message);
     const char *const *same = OVERRIDES(task_init(), "train.epochs=1");
     task_write_rows("dev.tsv", TASK_VALID_ROWS, rng_key(1, RNG_TEST, 9, 0));
-    check_refused(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "made with other rows");
+    check_run(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "made with other rows");
     task_write_rows("dev.tsv", TASK_VALID_ROWS, rng_key(1, RNG_TEST, 2, 0));
-    check_ok(run_finetune("run", RESUME_AUTO, same));
+    require_run(run_finetune("run", RESUME_AUTO, same));
     REQUIRE(rename(run_path("pre", "best.ckpt"), run_path("pre", "last.ckpt")) == 0);
-    check_refused(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "another finetune.init");
+    check_run(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "another finetune.init");
     REQUIRE(truncate(run_path("run/seed-1", "result.json"), 20) == 0);
-    check_refused(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "not the result of a seed");
+    check_run(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "not the result of a seed");
     REQUIRE(unlink(run_path("run/seed-1", "best.ckpt")) == 0);
-    check_refused(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "not its best.ckpt");
+    check_run(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "not its best.ckpt");
 }
 
 /* More seeds, and what changes no number. */
 static void test_resume_accepts_harmless_changes(void) {
     task_write();
-    check_ok(run_finetune("whole", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
-    check_ok(run_finetune("run", RESUME_AUTO, OVERRIDES("train.epochs=1"))); /* begins one, too */
-    check_ok(run_finetune("run", RESUME_AUTO,
+    require_run(run_finetune("whole", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
+    require_run(run_finetune("run", RESUME_AUTO, OVERRIDES("train.epochs=1"))); /* begins one, too */
+    require_run(run_finetune("run", RESUME_AUTO,
                           OVERRIDES("train.epochs=1", "finetune.seeds=2", "train.log_every=5")));
     check_same_results("whole", "run");
 }
@@ -148,10 +136,10 @@ static void test_one_process_a_folder(void) {
     task_write();
     pid_t pid = start_finetune("run", RESUME_NEVER, OVERRIDES("train.epochs=1000"));
     REQUIRE(run_wait_lines(pid, "run/seed-1", 1));
-    check_refused(run_finetune("run", RESUME_AUTO, NULL), ERR_FAILED, "another process");
+    check_run(run_finetune("run", RESUME_AUTO, NULL), ERR_FAILED, "another process");
     kill(pid, SIGTERM);
     CHECK_INT(run_wait(pid).code, ERR_SIGNAL);
-    check_refused(run_finetune("pre", RESUME_AUTO, NULL), ERR_CONFIG,
+    check_run(run_finetune("pre", RESUME_AUTO, NULL), ERR_CONFIG,
                   "holds the checkpoints of a pretraining");
 }
 
@@ -165,9 +153,9 @@ static void test_write_fails(void) {
     REQUIRE(setrlimit(RLIMIT_FSIZE, &low) == 0);
     RunResult result = run_finetune("run", RESUME_NEVER, NULL);
     REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
-    check_refused(result, ERR_FAILED, "best.ckpt: cannot write");
+    check_run(result, ERR_FAILED, "best.ckpt: cannot write");
     CHECK(!io_is_file(run_path("run/seed-1", "result.json")));
-    check_ok(run_finetune("run", RESUME_AUTO, NULL));
+    require_run(run_finetune("run", RESUME_AUTO, NULL));
 }
 
 /* ---- gone wrong */
@@ -184,7 +172,7 @@ static void test_nonfinite(void) {
         run_finetune("run", RESUME_NEVER,
                      OVERRIDES("optimizer.lr=100", "optimizer.name=sgd", "optimizer.clip=0",
                                "optimizer.weight_decay=1", "schedule.decay=constant"));
-    check_refused(result, ERR_NONFINITE, "seed 1: step ");
+    check_run(result, ERR_NONFINITE, "seed 1: step ");
     CHECK_STR_CONTAINS(result.msg, "first tensor that is not finite: ");
     CHECK(!io_is_file(run_path("run/seed-1", "result.json")));
 }
@@ -205,7 +193,7 @@ static void test_collapse_is_warned_of(void) {
                     : i % 2 ? "sky"
                             : "water");
         REQUIRE(fclose(file) == 0);
-        check_ok(run_finetune(name, RESUME_NEVER, OVERRIDES("optimizer.lr=30", "train.epochs=1")));
+        require_run(run_finetune(name, RESUME_NEVER, OVERRIDES("optimizer.lr=30", "train.epochs=1")));
         check_log(folder, "warning: all 10 predictions are ");
         check_log(folder, "what always answering the most frequent class reaches");
         Bytes bytes = run_file(folder, "result.json");
@@ -219,7 +207,7 @@ static void test_collapse_is_warned_of(void) {
 /* What is counted at the start. */
 static void test_rows_are_described(void) {
     task_write();
-    check_ok(
+    require_run(
         run_finetune("run", RESUME_NEVER, OVERRIDES("model.n=10", "model.k=4", "train.epochs=1")));
     check_log("run", "data.train: 320 rows (sky ");
     check_log("run", "10 at most, ");
@@ -242,13 +230,13 @@ static const char *bad_train(void) {
 }
 
 static void check_no_step(const char *run, RunResult result, int code, const char *fragment) {
-    check_refused(result, code, fragment);
+    check_run(result, code, fragment);
     CHECK_MSG(!io_is_file(run_path(run, "seed-1/metrics.jsonl")), "a step was made: %s", fragment);
 }
 
 static void test_bad_init(void) {
     task_write();
-    check_ok(run_finetune("done", RESUME_NEVER, OVERRIDES("train.steps=1")));
+    require_run(run_finetune("done", RESUME_NEVER, OVERRIDES("train.steps=1")));
     char classifier[800], text[800], none[800];
     snprintf(classifier, sizeof classifier, "finetune.init=%s",
              run_path("done/seed-1", "best.ckpt"));

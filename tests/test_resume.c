@@ -21,13 +21,6 @@
 
 enum { LINES = 60 }; /* about 40 sequences: an epoch is 5 updates */
 
-#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static void check_code(RunResult result, int code, const char *message) {
-    CHECK_MSG(result.code == code, "exit code %d, wanted %d: %s", result.code, code, result.msg);
-    if (message) CHECK_STR_CONTAINS(result.msg, message);
-}
-
 /* Starts the run, sends the signal once `lines` metrics lines are there; how it ended. */
 static RunResult run_interrupted(const char *run, ResumeMode resume, const char *const *overrides,
                                  size_t lines, int number) {
@@ -42,10 +35,10 @@ static void test_killed_run_is_exact(void) {
     const char *const *o = OVERRIDES("train.steps=200", "train.eval_every=40", "train.log_every=3",
                                      "checkpoint.every=25");
     corpus_write(LINES);
-    check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
-    check_code(run_interrupted("parts", RESUME_NEVER, o, 30, SIGKILL), -1, NULL);
-    check_code(run_interrupted("parts", RESUME_AUTO, o, 55, SIGKILL), -1, NULL);
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
+    check_run(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
+    check_run(run_interrupted("parts", RESUME_NEVER, o, 30, SIGKILL), -1, NULL);
+    check_run(run_interrupted("parts", RESUME_AUTO, o, 55, SIGKILL), -1, NULL);
+    check_run(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
     check_runs_equal("whole", "parts");
     Bytes best = run_file("whole", "best.ckpt"), again = run_file("parts", "best.ckpt");
     CHECK(best.size == again.size && !memcmp(best.data, again.data, best.size));
@@ -53,26 +46,25 @@ static void test_killed_run_is_exact(void) {
     io_bytes_free(&again);
 }
 
+/* Of 60 steps, killed after the 35th. */
+static void check_killed_run(const char *const *overrides) {
+    corpus_write(LINES);
+    check_run(run_pretrain("whole", RESUME_NEVER, overrides), 0, NULL);
+    check_run(run_interrupted("parts", RESUME_NEVER, overrides, 35, SIGKILL), -1, NULL);
+    check_run(run_pretrain("parts", RESUME_AUTO, overrides), 0, NULL);
+    check_runs_equal("whole", "parts");
+}
+
 /* While sequences are cut into pieces, for which the micro-batches have no room at once. */
 static void test_killed_run_with_short_sequences(void) {
-    const char *const *o = OVERRIDES("train.steps=60", "train.eval_every=10", "checkpoint.every=10",
-                                     "train.short_rate=0.7", "model.k=16", "train.micro_batch=3");
-    corpus_write(LINES);
-    check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
-    check_code(run_interrupted("parts", RESUME_NEVER, o, 35, SIGKILL), -1, NULL);
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
-    check_runs_equal("whole", "parts");
+    check_killed_run(OVERRIDES("train.steps=60", "train.eval_every=10", "checkpoint.every=10",
+                               "train.short_rate=0.7", "model.k=16", "train.micro_batch=3"));
 }
 
 /* Kernels of a convolution, with their moments, go on where they stood. */
 static void test_killed_run_that_pools(void) {
-    const char *const *o = OVERRIDES("train.steps=60", "train.eval_every=10", "checkpoint.every=10",
-                                     "model.projection=conv", "model.k=7", "train.short_rate=0.3");
-    corpus_write(LINES);
-    check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
-    check_code(run_interrupted("parts", RESUME_NEVER, o, 35, SIGKILL), -1, NULL);
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
-    check_runs_equal("whole", "parts");
+    check_killed_run(OVERRIDES("train.steps=60", "train.eval_every=10", "checkpoint.every=10",
+                               "model.projection=conv", "model.k=7", "train.short_rate=0.3"));
 }
 
 /* In mixed precision, which the run keeps; where it is missing, that is said before all else. */
@@ -87,15 +79,15 @@ static void test_killed_run_in_mixed_precision(void) {
         const char *const *o =
             OVERRIDES("train.steps=60", "train.eval_every=10", "checkpoint.every=10", key);
         if (!mixed_check(p, &why)) {
-            check_code(run_pretrain(whole, RESUME_NEVER, o), 2, why.msg);
+            check_run(run_pretrain(whole, RESUME_NEVER, o), 2, why.msg);
             CHECK(!io_is_dir(run_path(whole, "")));
             continue;
         }
-        check_code(run_pretrain(whole, RESUME_NEVER, o), 0, NULL);
-        check_code(run_interrupted(parts, RESUME_NEVER, o, 35, SIGKILL), -1, NULL);
-        check_code(run_pretrain(parts, RESUME_AUTO, OVERRIDES("train.steps=60")), 2,
+        check_run(run_pretrain(whole, RESUME_NEVER, o), 0, NULL);
+        check_run(run_interrupted(parts, RESUME_NEVER, o, 35, SIGKILL), -1, NULL);
+        check_run(run_pretrain(parts, RESUME_AUTO, OVERRIDES("train.steps=60")), 2,
                    "train.precision was");
-        check_code(run_pretrain(parts, RESUME_AUTO, o), 0, NULL);
+        check_run(run_pretrain(parts, RESUME_AUTO, o), 0, NULL);
         check_runs_equal(whole, parts);
     }
 }
@@ -133,10 +125,10 @@ static void test_killed_run_is_exact_on_two_threads(void) {
                   "model.heads=4", "model.ffn=512", "model.n=80", "model.k=24", "train.batch=48",
                   "train.micro_batch=24");
     corpus_write(10 * LINES);
-    check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
+    check_run(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
     check_sizes_are_shared("whole", o, 24);
-    check_code(run_interrupted("parts", RESUME_NEVER, o, 6, SIGKILL), -1, NULL);
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
+    check_run(run_interrupted("parts", RESUME_NEVER, o, 6, SIGKILL), -1, NULL);
+    check_run(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
     check_runs_equal("whole", "parts");
 }
 
@@ -153,16 +145,16 @@ static void test_signals_save_and_resume(void) {
     const char *const *o =
         OVERRIDES("train.steps=400", "train.log_every=7", "train.eval_every=150");
     corpus_write(LINES);
-    check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
+    check_run(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
     for (size_t i = 0; i < 3; i++) {
         RunResult result = run_interrupted("parts", i ? RESUME_AUTO : RESUME_NEVER, o, 8 + 15 * i,
                                            signals[i].number);
-        check_code(result, 75, signals[i].name);
+        check_run(result, 75, signals[i].name);
         CHECK_STR_CONTAINS(result.msg, "--resume");
     }
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
+    check_run(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
     check_runs_equal("whole", "parts");
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL); /* a finished run stays finished */
+    check_run(run_pretrain("parts", RESUME_AUTO, o), 0, NULL); /* a finished run stays finished */
     check_runs_equal("whole", "parts");
 }
 
@@ -177,9 +169,9 @@ static void test_other_budgets_resume(void) {
         snprintf(parts, sizeof parts, "parts%zu", i);
         const char *const *o =
             OVERRIDES(budgets[i][0], budgets[i][1], "optimizer.momentum=0.9", "checkpoint.every=5");
-        check_code(run_pretrain(whole, RESUME_NEVER, o), 0, NULL);
-        check_code(run_interrupted(parts, RESUME_NEVER, o, 12, SIGKILL), -1, NULL);
-        check_code(run_pretrain(parts, RESUME_AUTO, o), 0, NULL);
+        check_run(run_pretrain(whole, RESUME_NEVER, o), 0, NULL);
+        check_run(run_interrupted(parts, RESUME_NEVER, o, 12, SIGKILL), -1, NULL);
+        check_run(run_pretrain(parts, RESUME_AUTO, o), 0, NULL);
         check_runs_equal(whole, parts);
     }
 }
@@ -219,16 +211,16 @@ static void test_hours_go_on(void) {
         OVERRIDES("train.hours=0.0008", "train.log_every=1000000", "train.eval_every=4");
     double stored = 0, before = 0;
     corpus_write(LINES);
-    check_code(run_pretrain("prepared", RESUME_NEVER, OVERRIDES("train.steps=1")), 0, NULL);
+    check_run(run_pretrain("prepared", RESUME_NEVER, OVERRIDES("train.steps=1")), 0, NULL);
     for (size_t part = 0; part < 3; part++, before = stored) {
         double start = clock_now_s();
-        check_code(run_interrupted("run", RESUME_AUTO, o, 2 * part + 2, signals[part]),
+        check_run(run_interrupted("run", RESUME_AUTO, o, 2 * part + 2, signals[part]),
                    signals[part] == SIGKILL ? -1 : 75, NULL);
         stored = stored_elapsed("run");
         CHECK(stored >= before && stored - before < clock_now_s() - start);
     }
     double start = clock_now_s();
-    check_code(run_pretrain("run", RESUME_AUTO, o), 0, NULL);
+    check_run(run_pretrain("run", RESUME_AUTO, o), 0, NULL);
     double rest = clock_now_s() - start, all = stored_elapsed("run");
     CHECK_MSG(all >= budget && all < 15, "%g s of training, the budget is %g", all, budget);
     CHECK_MSG(rest > all - stored, "%g s for the rest of %g", rest, all - stored);
@@ -238,17 +230,17 @@ static void test_hours_go_on(void) {
 static void test_damaged_checkpoints(void) {
     const char *const *o = OVERRIDES("train.steps=30", "checkpoint.every=10");
     corpus_write(LINES);
-    check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
-    check_code(run_interrupted("parts", RESUME_NEVER, o, 25, SIGKILL), -1, NULL);
+    check_run(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
+    check_run(run_interrupted("parts", RESUME_NEVER, o, 25, SIGKILL), -1, NULL);
     FILE *file = fopen(run_path("parts", "last.ckpt"), "r+b");
     REQUIRE(file && fseek(file, 5000, SEEK_SET) == 0);
     REQUIRE(fwrite("x", 1, 1, file) == 1 &&
             fclose(file) == 0); /* also step-00000020.ckpt: one file of two names */
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
+    check_run(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
     check_runs_equal("whole", "parts");
     static const char *const names[] = {"last.ckpt", "step-00000020.ckpt", "step-00000030.ckpt"};
     for (size_t i = 0; i < 3; i++) REQUIRE(truncate(run_path("parts", names[i]), 1000) == 0);
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 1, "none of its 3 checkpoint files is valid");
+    check_run(run_pretrain("parts", RESUME_AUTO, o), 1, "none of its 3 checkpoint files is valid");
 }
 
 static void test_resume_refuses_changes(void) {
@@ -269,15 +261,15 @@ static void test_resume_refuses_changes(void) {
         {"tokenizer.vocab_size=350", "started with another tokenizer", 1},
     };
     corpus_write(LINES);
-    check_code(run_pretrain("run", RESUME_NEVER, NULL), 0, NULL);
+    check_run(run_pretrain("run", RESUME_NEVER, NULL), 0, NULL);
     Bytes before = run_file("run", "last.ckpt");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        check_code(run_pretrain("run", RESUME_AUTO, OVERRIDES(cases[i].override)), cases[i].code,
+        check_run(run_pretrain("run", RESUME_AUTO, OVERRIDES(cases[i].override)), cases[i].code,
                    cases[i].message);
     }
-    check_code(run_pretrain("run", RESUME_NEVER, NULL), 2, "--resume");
+    check_run(run_pretrain("run", RESUME_NEVER, NULL), 2, "--resume");
     corpus_write(LINES + 30); /* other text under the same name */
-    check_code(run_pretrain("run", RESUME_AUTO, NULL), 1, "started with another text");
+    check_run(run_pretrain("run", RESUME_AUTO, NULL), 1, "started with another text");
     Bytes after = run_file("run", "last.ckpt");
     CHECK(before.size == after.size && !memcmp(before.data, after.data, before.size));
     io_bytes_free(&before);
@@ -315,9 +307,9 @@ static void forge_vocab(const char *path, size_t more) {
 /* Its tensors would not fit the blocks of the run. */
 static void test_resume_refuses_other_vocabulary(void) {
     corpus_write(LINES);
-    check_code(run_pretrain("run", RESUME_NEVER, OVERRIDES("train.steps=2")), 0, NULL);
+    check_run(run_pretrain("run", RESUME_NEVER, OVERRIDES("train.steps=2")), 0, NULL);
     forge_vocab(run_path("run", "last.ckpt"), 4000);
-    check_code(run_pretrain("run", RESUME_AUTO, OVERRIDES("train.steps=2")), 1,
+    check_run(run_pretrain("run", RESUME_AUTO, OVERRIDES("train.steps=2")), 1,
                "header says 4360 pieces, its tokenizer has 360");
 }
 
@@ -325,10 +317,10 @@ static void test_resume_refuses_other_vocabulary(void) {
 static void test_resume_accepts_harmless_changes(void) {
     corpus_write(LINES);
     const char *const *o = OVERRIDES("train.steps=300", "checkpoint.every=50");
-    check_code(run_interrupted("run", RESUME_NEVER, o, 60, SIGTERM), 75, NULL);
+    check_run(run_interrupted("run", RESUME_NEVER, o, 60, SIGTERM), 75, NULL);
     o = OVERRIDES("train.steps=300", "train.micro_batch=4", "train.log_every=5",
                   "checkpoint.every=100", "checkpoint.keep=1", "train.eval_every=100");
-    check_code(run_pretrain("run", RESUME_AUTO, o), 0, NULL);
+    check_run(run_pretrain("run", RESUME_AUTO, o), 0, NULL);
 }
 
 static void test_one_process_a_folder(void) {
@@ -337,7 +329,7 @@ static void test_one_process_a_folder(void) {
         run_start("run", RESUME_NEVER, OVERRIDES("train.steps=100000", "train.log_every=10"));
     CHECK(run_wait_lines(pid, "run", 2));
     /* the message file is the second run's: the first is still at work */
-    check_code(
+    check_run(
         run_pretrain("run", RESUME_AUTO, OVERRIDES("train.steps=100000", "train.log_every=10")), 1,
         "another process is training in this folder");
     kill(pid, SIGKILL);

@@ -16,13 +16,6 @@
 
 enum { LINES = 60 };
 
-#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static void check_code(RunResult result, int code, const char *message) {
-    CHECK_MSG(result.code == code, "exit code %d, wanted %d: %s", result.code, code, result.msg);
-    if (message) CHECK_STR_CONTAINS(result.msg, message);
-}
-
 static void check_log(const char *run, const char *message) {
     Bytes log = run_file(run, "log.txt");
     CHECK_STR_CONTAINS((const char *)log.data, message);
@@ -148,15 +141,15 @@ static void test_stopped_evaluation_is_made_up_for(void) {
     corpus_write(EVALUATED_LINES);
     REQUIRE(rename(test_temp_path("train.txt"), test_temp_path("much.txt")) == 0);
     corpus_write(LINES);
-    check_code(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
+    check_run(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
     for (size_t i = 0; i < 4; i++) {
-        check_code(run_stopped("parts", i ? RESUME_AUTO : RESUME_NEVER, o, 2 + 3 * i), 75,
+        check_run(run_stopped("parts", i ? RESUME_AUTO : RESUME_NEVER, o, 2 + 3 * i), 75,
                    "continue with --resume");
         unfinished += is_unfinished("parts");
         check_log("parts", "stopped by SIGTERM after step ");
     }
     CHECK_MSG(unfinished > 0, "no signal of 4 came during an evaluation");
-    check_code(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
+    check_run(run_pretrain("parts", RESUME_AUTO, o), 0, NULL);
     check_runs_equal("whole", "parts");
     static const char *const files[] = {"best.ckpt", "step-00000012.ckpt"};
     for (size_t i = 0; i < 2; i++) {
@@ -189,19 +182,19 @@ static void test_before_the_first_step(void) {
     pid_t pid = run_start("run", RESUME_NEVER, NULL);
     nanosleep(&pause, NULL);
     kill(pid, SIGTERM);
-    check_code(run_wait(pid), 75,
+    check_run(run_wait(pid), 75,
                "stopped by SIGTERM before the first step: nothing trained yet; start again");
     file_unlock(&lock);
     check_log("run", "nothing trained yet");
     CHECK(!io_is_file(run_path("run", "last.ckpt")));
     CHECK_INT(count_temps(test_temp_path("prepared/run-bpe-360")), 0);
-    check_code(run_pretrain("run", RESUME_NEVER, NULL), 0, NULL);
+    check_run(run_pretrain("run", RESUME_NEVER, NULL), 0, NULL);
     /* of a run that has checkpoints */
     REQUIRE(tokenizer_lock(&lock, &config, &err));
     pid = run_start("run", RESUME_AUTO, NULL);
     nanosleep(&pause, NULL);
     kill(pid, SIGUSR1);
-    check_code(run_wait(pid), 75,
+    check_run(run_wait(pid), 75,
                "stopped by SIGUSR1 before the first step: continue with --resume");
     file_unlock(&lock);
     config_free(&config);

@@ -10,8 +10,6 @@
 #include "threads.h"
 #include "trainer_fixture.h"
 
-#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
-
 static const char *const small =
     "run: r\nmodel: {n: 40, k: 7, layers: 3, width: 24, heads: 3, ffn: 40}\n"
     "tokenizer: {vocab_size: 300}\n";

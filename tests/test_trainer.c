@@ -18,8 +18,6 @@
 
 enum { LINES = 60, MANY_LINES = 400 };
 
-#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
-
 /* A trainer in this process. */
 static void create(Trainer *out, Config *config, const char *run, const char *const *overrides) {
     Err err = {0};

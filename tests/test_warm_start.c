@@ -11,8 +11,6 @@
 #include "harness.h"
 #include "trainer_fixture.h"
 
-#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
-
 /* "key=<file of the temporary folder>"; valid until the third call after it */
 static const char *with_path(const char *key, const char *file) {
     static char text[3][800];

@@ -110,6 +110,16 @@ RunResult run_wait(pid_t pid) {
     return result;
 }
 
+void check_run(RunResult result, int code, const char *fragment) {
+    CHECK_MSG(result.code == code, "exit code %d, wanted %d: %s", result.code, code, result.msg);
+    if (fragment) CHECK_STR_CONTAINS(result.msg, fragment);
+}
+
+void require_run(RunResult result) {
+    if (CHECK_MSG(result.code == 0, "exit code %d: %s", result.code, result.msg)) return;
+    test_end();
+}
+
 RunResult run_pretrain(const char *run, ResumeMode resume, const char *const *overrides) {
     return run_wait(run_start(run, resume, overrides));
 }

@@ -15,6 +15,9 @@
  * `lines` of them for training. */
 void corpus_write(size_t lines);
 
+/* A list of overrides. */
+#define OVERRIDES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
 /* A configuration on that corpus with outputs in the temporary folder's `run`: one layer of width
  * 16, n 24, k 6, batch 8, one thread, 360 pieces; then the overrides (NULL at the end).  Ends the
  * test if they do not load. */
@@ -25,6 +28,12 @@ typedef struct RunResult {
     int code;       /* exit code: 0 or the Err's; -1: ended by a signal */
     char msg[1024]; /* the Err's message */
 } RunResult;
+
+/* It ended with that code and, unless NULL, with `fragment` in its message. */
+void check_run(RunResult result, int code, const char *fragment);
+
+/* Ends the test unless it ended well. */
+void require_run(RunResult result);
 
 /* trainer_pretrain in a child process.  The parent stays free of OpenMP: more can follow. */
 RunResult run_pretrain(const char *run, ResumeMode resume, const char *const *overrides);

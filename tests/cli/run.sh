@@ -10,6 +10,7 @@
 #   expect_file PATH       a file is there and not empty
 #   expect DESCRIPTION COMMAND...   the command succeeds
 #   skip REASON            the case counts neither way
+#   sst2_rows COUNT SEED   prints generated rows to learn from, in the columns of SST-2
 # A word that is no command, as a misspelt expectation is, fails the case too; so does, the script, what is no bash or begins no case.
 set -u
 
@@ -99,6 +100,21 @@ expect_out() { expect "stdout does not contain: $1" grep -qF -e "$1" out; }
 expect_err() { expect "stderr does not contain: $1" grep -qF -e "$1" err; }
 expect_no_out() { expect "stdout is not empty" [ ! -s out ]; }
 expect_file() { expect "$1 is missing or empty" [ -s "$1" ]; }
+
+# the word good or bad decides
+sst2_rows() {
+    awk -v count="$1" -v seed="$2" 'BEGIN {
+        srand(seed)
+        n = split("the film was seen by a few old men and one dog", word, " ")
+        print "sentence\tlabel"
+        for (i = 0; i < count; i++) {
+            label = int(2 * rand()); words = 1 + int(8 * rand()); at = 1 + int(words * rand()); text = ""
+            for (w = 1; w <= words; w++)
+                text = text (w > 1 ? " " : "") (w == at ? (label ? "good" : "bad") : word[1 + int(n * rand())])
+            print text "\t" label
+        }
+    }'
+}
 
 for path in "$root"/tests/cli/test_*.sh; do
     [ -e "$path" ] || continue

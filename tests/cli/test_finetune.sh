@@ -1,25 +1,10 @@
 # shellcheck shell=bash
 # `finetune` from the command line: what it prints and writes, resume, refusals, and its benchmark.
 
-# rows COUNT SEED: columns of SST-2; the word good or bad decides
-rows() {
-    awk -v count="$1" -v seed="$2" 'BEGIN {
-        srand(seed)
-        n = split("the film was seen by a few old men and one dog", word, " ")
-        print "sentence\tlabel"
-        for (i = 0; i < count; i++) {
-            label = int(2 * rand()); words = 1 + int(8 * rand()); at = 1 + int(words * rand()); text = ""
-            for (w = 1; w <= words; w++)
-                text = text (w > 1 ? " " : "") (w == at ? (label ? "good" : "bad") : word[1 + int(n * rand())])
-            print text "\t" label
-        }
-    }'
-}
-
 write_task() {
     [ -n "$case_name" ] || return 0
-    rows 600 1 >train.tsv
-    rows 150 2 >dev.tsv
+    sst2_rows 600 1 >train.tsv
+    sst2_rows 150 2 >dev.tsv
     cut -f1 train.tsv | tail -n +2 >text.txt
     cat >text.yaml <<'YAML'
 model: {n: 16, k: 4, layers: 1, width: 32, heads: 2, ffn: 64, dropout: 0, attention_dropout: 0}
