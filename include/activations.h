@@ -52,11 +52,11 @@ typedef struct LayerActs {
 typedef struct Activations {
     Arena arena;
     ActMode mode;
-    size_t max_B, max_total; /* capacity */
-    size_t chunk_rows;       /* most rows of a chunk, in inference */
+    size_t max_B, max_total;       /* capacity */
+    size_t chunk_rows;             /* most rows of a chunk, in inference */
     const AttentionKernel *kernel; /* borrowed; set by benchmarks, NULL: the functions of
                                       attention.h */
-    bool wants_keys;  /* set by who reads kp and vp of sequences of any length */
+    bool wants_keys;               /* set by who reads kp and vp of sequences of any length */
     Profile *profile; /* borrowed, set by who wants to know where the time goes; NULL: nobody */
 
     /* kept for backward */
@@ -68,14 +68,14 @@ typedef struct Activations {
     real *hidden; /* (total,C) result of the encoder; in inference the stream that leads there */
 
     /* scratch of one block at a time */
-    real *x;           /* (total,C) input of an attention block; NULL in post-norm inference */
-    real *y;           /* (rows,C) input of a feed-forward block */
-    real *ff_act;      /* (rows,FF) */
-    real *row_sums;    /* (B*P) E 1 of each sequence */
-    real *attention;   /* scratch of attention.h and of short_attention.h */
-    size_t *key_start; /* (B+1) first row of each sequence in kp and vp */
+    real *x;             /* (total,C) input of an attention block; NULL in post-norm inference */
+    real *y;             /* (rows,C) input of a feed-forward block */
+    real *ff_act;        /* (rows,FF) */
+    real *row_sums;      /* (B*P) E 1 of each sequence */
+    real *attention;     /* scratch of attention.h and of short_attention.h */
+    size_t *key_start;   /* (B+1) first row of each sequence in kp and vp */
     size_t *chunk_start; /* (B+1) first row of each sequence in a chunk */
-    Mixed mixed;       /* of the linear maps; its scratch only where the precision needs it */
+    Mixed mixed;         /* of the linear maps; its scratch only where the precision needs it */
 
     /* training only */
     real *

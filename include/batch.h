@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 typedef struct Batch {
-    size_t B;              /* sequences */
-    size_t total;          /* tokens of all sequences */
+    size_t B;     /* sequences */
+    size_t total; /* tokens of all sequences */
     /* (B+1): sequence b owns rows start[b]..start[b+1]-1, at least one; start[0] = 0, start[B] =
      * total */
     size_t *start;
-    uint32_t *ids;         /* (total) token ids, masking already applied */
+    uint32_t *ids; /* (total) token ids, masking already applied */
     /* (B) dropout key of each sequence; independent of its place in the batch */
     uint64_t *seq_key;
     size_t masked;         /* rows to predict, M */

@@ -93,10 +93,10 @@ typedef struct BenchFinetune {
     size_t pad, steps;
     size_t rows;   /* of all measured updates */
     size_t longer; /* of them longer than pad, which stay as they are in both */
-    size_t ragged_tokens, padded_tokens; /* of the same rows */
-    double ragged_s, padded_s;           /* for all updates */
-    double ratio;                        /* padded_s / ragged_s */
-    double ratio_low, ratio_high;        /* of the updates one by one: lower and upper quartile */
+    size_t ragged_tokens, padded_tokens;   /* of the same rows */
+    double ragged_s, padded_s;             /* for all updates */
+    double ratio;                          /* padded_s / ragged_s */
+    double ratio_low, ratio_high;          /* of the updates one by one: lower and upper quartile */
     double epoch_ragged_s, epoch_padded_s; /* for as many rows as data.train has */
     double cpu_share; /* processor time that the threads got, of what they asked for */
 } BenchFinetune;

@@ -58,13 +58,13 @@ typedef struct UnfinishedStep {
 /* Where training stands; everything a resumed run needs besides weights and moments. Counts stay
  * below 2^53. */
 typedef struct TrainState {
-    uint64_t step;              /* updates done */
-    uint64_t sample;            /* cursor: samples consumed of the endless shuffled stream */
-    uint64_t tokens;            /* real tokens consumed */
-    double elapsed_s;           /* training time over all resumes, without downtime; 0 in files
+    uint64_t step;          /* updates done */
+    uint64_t sample;        /* cursor: samples consumed of the endless shuffled stream */
+    uint64_t tokens;        /* real tokens consumed */
+    double elapsed_s;       /* training time over all resumes, without downtime; 0 in files
                                    unless the budget is in hours, so that equal runs write equal
                                    bytes */
-    double best_valid_loss;     /* infinity before the first evaluation */
+    double best_valid_loss; /* infinity before the first evaluation */
     uint64_t best_step;
     double window_loss;         /* summed over the masked tokens since the last metrics line, */
     uint64_t window_masked;     /* and their number */

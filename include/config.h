@@ -53,9 +53,9 @@ typedef struct ModelConfig {
     InitScheme init;      /* local: attention begins at neighbouring tokens (local_init.h) */
     double proj_init_std; /* of E and F, or about the mean for conv; fixed ones use 1/sqrt(k) */
     NormPlace norm;
-    double head_dropout; /* classification head, before each of its two maps */
+    double head_dropout;      /* classification head, before each of its two maps */
     HeadPooling head_pooling; /* what it reads (classifier_head.h) */
-    size_t vocab; /* not a key: tokenizer.vocab_size; see config_set_vocab */
+    size_t vocab;             /* not a key: tokenizer.vocab_size; see config_set_vocab */
     size_t classes; /* not a key: 0, masked-language-model head; else classification head */
     /* keys train.recompute and train.precision, of the training rather than the model: what the
      * backward pass computes again instead of keeping it (activations.h), and the precision of the

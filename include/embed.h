@@ -24,8 +24,8 @@ typedef struct Embedder {
     FinetuneConfig task; /* how rows become tokens: embed_task */
     Activations acts;
     Batch batch;
-    size_t rows; /* embedded so far */
-    size_t cut;  /* of them longer than n, and cut */
+    size_t rows;                          /* embedded so far */
+    size_t cut;                           /* of them longer than n, and cut */
     size_t without_tokens, first_without; /* of them with no tokens, and the line of the first */
 } Embedder;
 

@@ -8,10 +8,10 @@
 /* Process exit codes; an Err carries the one its fault asks for. */
 typedef enum ErrCode {
     ERR_NONE = 0,
-    ERR_FAILED = 1,     /* file, data or environment fault */
-    ERR_CONFIG = 2,     /* usage or configuration */
-    ERR_NONFINITE = 3,  /* a loss, gradient norm or probability that is not finite */
-    ERR_SIGNAL = 75     /* stopped by a signal after saving; resumable (EX_TEMPFAIL) */
+    ERR_FAILED = 1,    /* file, data or environment fault */
+    ERR_CONFIG = 2,    /* usage or configuration */
+    ERR_NONFINITE = 3, /* a loss, gradient norm or probability that is not finite */
+    ERR_SIGNAL = 75    /* stopped by a signal after saving; resumable (EX_TEMPFAIL) */
 } ErrCode;
 
 typedef struct Err {

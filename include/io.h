@@ -43,8 +43,8 @@ void io_unmap(Map *map);
 typedef struct AtomicFile {
     FILE *file;
     char *path, *temp_path;
-    int error;      /* errno of the first failed write, or 0 */
-    uint64_t size;  /* bytes written so far */
+    int error;     /* errno of the first failed write, or 0 */
+    uint64_t size; /* bytes written so far */
 } AtomicFile;
 
 bool io_atomic_open(AtomicFile *out, const char *path, Err *err);

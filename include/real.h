@@ -8,11 +8,11 @@
 #ifdef REAL_IS_DOUBLE
 typedef double real;
 #define REAL_EPSILON DBL_EPSILON
-#define REAL_NAME "float64"
+#define REAL_NAME    "float64"
 #else
 typedef float real;
 #define REAL_EPSILON FLT_EPSILON
-#define REAL_NAME "float32"
+#define REAL_NAME    "float32"
 #endif
 
 #endif

@@ -10,15 +10,15 @@
 /* What a key is for; part of the key, so that purposes never share draws.  Numbers are part of the
  * checkpoint contract. */
 typedef enum RngPurpose {
-    RNG_INIT = 1,        /* parameter initialisation */
-    RNG_SHUFFLE = 2,     /* order of the sequences in an epoch */
-    RNG_MASK = 3,        /* masked-language-model masking */
-    RNG_DROPOUT = 4,     /* per-sequence dropout keys */
-    RNG_EVAL_MASK = 5,   /* fixed masks of an evaluation */
-    RNG_SAMPLE = 6,      /* choice of lines for tokenizer training */
+    RNG_INIT = 1,      /* parameter initialisation */
+    RNG_SHUFFLE = 2,   /* order of the sequences in an epoch */
+    RNG_MASK = 3,      /* masked-language-model masking */
+    RNG_DROPOUT = 4,   /* per-sequence dropout keys */
+    RNG_EVAL_MASK = 5, /* fixed masks of an evaluation */
+    RNG_SAMPLE = 6,    /* choice of lines for tokenizer training */
     RNG_TEST = 7,
-    RNG_HOLDOUT = 8,     /* rows of a task held out for evaluation */
-    RNG_SHORT = 9        /* which sequences are cut into pieces, and how long those are */
+    RNG_HOLDOUT = 8, /* rows of a task held out for evaluation */
+    RNG_SHORT = 9    /* which sequences are cut into pieces, and how long those are */
 } RngPurpose;
 
 /* Key of (seed, purpose, a, b); a and b are what the purpose counts: step, epoch, layer,

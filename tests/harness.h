@@ -94,7 +94,7 @@ bool test_check_str(const char *text, const char *wanted, bool part, const char 
 
 /* max |a[i] - b[i]| <= tol * max |b[i]| over count elements of float or double (the size says
  * which); NaN fails. Prints the worst element on failure. */
-#define CHECK_ARRAY_CLOSE(a, b, count, tol) \
+#define CHECK_ARRAY_CLOSE(a, b, count, tol)                                                        \
     test_check_array((a), (b), (count), sizeof *(a), (tol), #a, #b, __FILE__, __LINE__)
 bool test_check_array(const void *a, const void *b, size_t count, size_t elem_size, double tol,
                       const char *a_text, const char *b_text, const char *file, int line);

@@ -266,9 +266,12 @@ int main(int argc, char **argv) {
             int status = in_process ? run_here(test) : run_forked(test);
             const char *verdict = describe(why, sizeof why, status);
             printf("%s%s %-56s %8.1f ms\n", why, verdict, name, 1e3 * (now_s() - t0));
-            if (verdict[0] == 'o') passed++;
-            else if (verdict[0] == 's') skips++;
-            else failed++;
+            if (verdict[0] == 'o')
+                passed++;
+            else if (verdict[0] == 's')
+                skips++;
+            else
+                failed++;
         }
     }
     if (list) return 0;

@@ -219,12 +219,8 @@ static void test_npy_faults(void) {
 }
 
 const Test tests_embed[] = {
-    {"pretrained", test_pretrained, 0},
-    {"classifier", test_classifier, 0},
-    {"empty_text", test_empty_text, TEST_FLOAT},
-    {"refused_rows", test_refused_rows, TEST_FLOAT},
-    {"npy_bytes", test_npy_bytes, TEST_FLOAT},
-    {"npy_many", test_npy_many, TEST_FLOAT},
-    {"npy_faults", test_npy_faults, TEST_FLOAT},
-    {0},
+    {"pretrained", test_pretrained, 0},          {"classifier", test_classifier, 0},
+    {"empty_text", test_empty_text, TEST_FLOAT}, {"refused_rows", test_refused_rows, TEST_FLOAT},
+    {"npy_bytes", test_npy_bytes, TEST_FLOAT},   {"npy_many", test_npy_many, TEST_FLOAT},
+    {"npy_faults", test_npy_faults, TEST_FLOAT}, {0},
 };

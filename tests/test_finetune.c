@@ -76,8 +76,8 @@ static void test_learns_a_word(void) {
 static void test_from_a_checkpoint(void) {
     task_write();
     require_run(run_finetune("run", RESUME_NEVER,
-                          OVERRIDES(task_init(), "model.dropout=0.05", "model.head_dropout=0.1",
-                                    "model.head_pooling=mean")));
+                             OVERRIDES(task_init(), "model.dropout=0.05", "model.head_dropout=0.1",
+                                       "model.head_pooling=mean")));
     Checkpoint c;
     Err err = {0};
     REQUIRE(checkpoint_open(&c, run_path("run/seed-1", "best.ckpt"), &err));
@@ -139,12 +139,11 @@ static void test_model_of_checkpoint(void) {
     char text[2000];
     task_write();
     log_quiet(true);
-    snprintf(
-        text, sizeof text,
-        "data: {train: train.tsv, valid: dev.tsv}\ntrain: {batch: 100, recompute: "
-        "ffn}\nfinetune: {task: custom, "
-        "init: \"%s\", text: text, label: label}\n",
-        run_path("pre", "last.ckpt"));
+    snprintf(text, sizeof text,
+             "data: {train: train.tsv, valid: dev.tsv}\ntrain: {batch: 100, recompute: "
+             "ffn}\nfinetune: {task: custom, "
+             "init: \"%s\", text: text, label: label}\n",
+             run_path("pre", "last.ckpt"));
     REQUIRE(io_write_file(test_temp_path("bare.yaml"), text, strlen(text), &err));
     REQUIRE(config_load(&config, test_temp_path("bare.yaml"), NULL, 0, &err) &&
             config_resolve_data(&config, &err));
@@ -153,7 +152,7 @@ static void test_model_of_checkpoint(void) {
     CHECK(f.config.model.n == 24 && f.config.model.k[0] == 6 && f.config.model.layers == 1);
     CHECK(f.config.model.width == 16 && f.config.model.classes == 2 && f.config.model.vocab == 360);
     CHECK_INT(f.config.model.recompute, RECOMPUTE_FFN); /* of the training, not of the checkpoint */
-    CHECK_INT(f.config.train.micro_batch, 100); /* 8192 / 24 are more */
+    CHECK_INT(f.config.train.micro_batch, 100);         /* 8192 / 24 are more */
     CHECK_INT(f.trainer.micro_tokens, 2400);
     CHECK(f.config.model.dropout == 0.1 && f.config.tokenizer.type == TOKENIZER_BPE);
     finetune_close(&f);
@@ -165,8 +164,10 @@ static void test_model_of_checkpoint(void) {
 /* Equal seeds give equal bytes, whatever ran before them; different ones differ. */
 static void test_seeds(void) {
     task_write();
-    require_run(run_finetune("pair", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
-    require_run(run_finetune("again", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
+    require_run(
+        run_finetune("pair", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
+    require_run(
+        run_finetune("again", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
     require_run(run_finetune("second", RESUME_NEVER, OVERRIDES("train.seed=2", "train.epochs=1")));
     CHECK(same_metrics("pair/seed-1", "again/seed-1"));
     CHECK(same_metrics("pair/seed-2", "again/seed-2"));
@@ -251,7 +252,8 @@ static void test_evaluations(void) {
  * bit those of the log. */
 static void test_best_comes_back(void) {
     task_write();
-    require_run(run_finetune("run", RESUME_NEVER, OVERRIDES("optimizer.lr=3e-3", "train.epochs=2")));
+    require_run(
+        run_finetune("run", RESUME_NEVER, OVERRIDES("optimizer.lr=3e-3", "train.epochs=2")));
     LoadedModel model;
     TaskFile file;
     TaskData data;

@@ -107,8 +107,8 @@ static void test_resume_refuses_changes(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_run(run_finetune("run", RESUME_AUTO,
-                                   OVERRIDES(task_init(), "train.epochs=1", rows[i].override)),
-                      ERR_CONFIG, rows[i].message);
+                               OVERRIDES(task_init(), "train.epochs=1", rows[i].override)),
+                  ERR_CONFIG, rows[i].message);
     const char *const *same = OVERRIDES(task_init(), "train.epochs=1");
     task_write_rows("dev.tsv", TASK_VALID_ROWS, rng_key(1, RNG_TEST, 9, 0));
     check_run(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "made with other rows");
@@ -125,10 +125,12 @@ static void test_resume_refuses_changes(void) {
 /* More seeds, and what changes no number. */
 static void test_resume_accepts_harmless_changes(void) {
     task_write();
-    require_run(run_finetune("whole", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
-    require_run(run_finetune("run", RESUME_AUTO, OVERRIDES("train.epochs=1"))); /* begins one, too */
+    require_run(
+        run_finetune("whole", RESUME_NEVER, OVERRIDES("finetune.seeds=2", "train.epochs=1")));
+    require_run(
+        run_finetune("run", RESUME_AUTO, OVERRIDES("train.epochs=1"))); /* begins one, too */
     require_run(run_finetune("run", RESUME_AUTO,
-                          OVERRIDES("train.epochs=1", "finetune.seeds=2", "train.log_every=5")));
+                             OVERRIDES("train.epochs=1", "finetune.seeds=2", "train.log_every=5")));
     check_same_results("whole", "run");
 }
 
@@ -140,7 +142,7 @@ static void test_one_process_a_folder(void) {
     kill(pid, SIGTERM);
     CHECK_INT(run_wait(pid).code, ERR_SIGNAL);
     check_run(run_finetune("pre", RESUME_AUTO, NULL), ERR_CONFIG,
-                  "holds the checkpoints of a pretraining");
+              "holds the checkpoints of a pretraining");
 }
 
 /* A limit on the size of files stands for a full disk. */
@@ -193,7 +195,8 @@ static void test_collapse_is_warned_of(void) {
                     : i % 2 ? "sky"
                             : "water");
         REQUIRE(fclose(file) == 0);
-        require_run(run_finetune(name, RESUME_NEVER, OVERRIDES("optimizer.lr=30", "train.epochs=1")));
+        require_run(
+            run_finetune(name, RESUME_NEVER, OVERRIDES("optimizer.lr=30", "train.epochs=1")));
         check_log(folder, "warning: all 10 predictions are ");
         check_log(folder, "what always answering the most frequent class reaches");
         Bytes bytes = run_file(folder, "result.json");

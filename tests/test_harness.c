@@ -46,17 +46,39 @@ static void pass_all(void) {
     CHECK_ARRAY_CLOSE(c, d, 0, 0);
 }
 
-static void fail_check(void) { CHECK(1 > 2); }
-static void fail_require(void) { REQUIRE(1 > 2); }
-static void fail_message(void) { if (CHECK_MSG(1 > 2, "%d", 1)) return; }
-static void fail_close(void) { CHECK_CLOSE(1, 1.1, 0.09); }
-static void fail_close_nan(void) { CHECK_CLOSE(NAN, 1, INFINITY); }
-static void fail_close_nan_wanted(void) { CHECK_CLOSE(1, NAN, INFINITY); }
-static void fail_close_infinite(void) { CHECK_CLOSE(INFINITY, -INFINITY, 1); }
-static void fail_int(void) { CHECK_INT(1, 2); }
-static void fail_string(void) { CHECK_STR("a", "b"); }
-static void fail_string_null(void) { CHECK_STR(NULL, NULL); }
-static void fail_part(void) { CHECK_STR_CONTAINS("abc", "ac"); }
+static void fail_check(void) {
+    CHECK(1 > 2);
+}
+static void fail_require(void) {
+    REQUIRE(1 > 2);
+}
+static void fail_message(void) {
+    if (CHECK_MSG(1 > 2, "%d", 1)) return;
+}
+static void fail_close(void) {
+    CHECK_CLOSE(1, 1.1, 0.09);
+}
+static void fail_close_nan(void) {
+    CHECK_CLOSE(NAN, 1, INFINITY);
+}
+static void fail_close_nan_wanted(void) {
+    CHECK_CLOSE(1, NAN, INFINITY);
+}
+static void fail_close_infinite(void) {
+    CHECK_CLOSE(INFINITY, -INFINITY, 1);
+}
+static void fail_int(void) {
+    CHECK_INT(1, 2);
+}
+static void fail_string(void) {
+    CHECK_STR("a", "b");
+}
+static void fail_string_null(void) {
+    CHECK_STR(NULL, NULL);
+}
+static void fail_part(void) {
+    CHECK_STR_CONTAINS("abc", "ac");
+}
 
 static void fail_array(void) {
     double a[] = {1, -2, 3}, b[] = {1, -2.1, 3};
@@ -83,8 +105,12 @@ static void fail_then_skip(void) {
     test_skip("the failure counts");
 }
 
-static void skip(void) { test_skip("nothing to do"); }
-static void crash(void) { abort(); }
+static void skip(void) {
+    test_skip("nothing to do");
+}
+static void crash(void) {
+    abort();
+}
 
 static void test_checks_fail(void) {
     static void (*const FAILING[])(void) = {

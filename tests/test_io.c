@@ -332,9 +332,12 @@ static void test_little_endian(void) {
 
 static void test_path_beside(void) {
     static const char *const CASES[][3] = {
-        {"configs/a.yaml", "b.yaml", "configs/b.yaml"}, {"a.yaml", "b.yaml", "b.yaml"},
-        {"configs/a.yaml", "/x/b.yaml", "/x/b.yaml"},   {"/a.yaml", "b", "/b"},
-        {"x/y/z", "../b", "x/y/../b"},                  {"x/", "b", "x/b"},
+        {"configs/a.yaml", "b.yaml", "configs/b.yaml"},
+        {"a.yaml", "b.yaml", "b.yaml"},
+        {"configs/a.yaml", "/x/b.yaml", "/x/b.yaml"},
+        {"/a.yaml", "b", "/b"},
+        {"x/y/z", "../b", "x/y/../b"},
+        {"x/", "b", "x/b"},
     };
     for (size_t i = 0; i < 6; i++) {
         char *path = io_path_beside(CASES[i][0], CASES[i][1]);

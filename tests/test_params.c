@@ -86,8 +86,9 @@ static void test_counts_of_poolings(void) {
         config.projection = PROJECTION_CONV;
         check_counts(&config, none + matrices * 4 * 64, matrices);
         config.k[7] = 120;
-        check_counts(&config, none + matrices * 4 * 64 +
-                                  (config.scope == SCOPE_MODEL ? matrices : matrices / 12) * 64,
+        check_counts(&config,
+                     none + matrices * 4 * 64 +
+                         (config.scope == SCOPE_MODEL ? matrices : matrices / 12) * 64,
                      matrices);
         config.k[7] = 128;
     }

@@ -204,8 +204,7 @@ static void report(const char *name, const char *what) {
  * means and to maxima (a softmax doesn't see a constant), so that nothing but rounding stands
  * there, in both programs. */
 static bool vanishes(const Model *m, const Tensor *t) {
-    bool same_for_all =
-        m->config.attention == ATTENTION_FULL || !model_has_projections(&m->config);
+    bool same_for_all = m->config.attention == ATTENTION_FULL || !model_has_projections(&m->config);
     return same_for_all && strstr(t->name, ".k_b");
 }
 
@@ -228,7 +227,9 @@ static void check_adamw(Model *m, const Ref *ref, const Batch *batch, const char
     enum { LR, BETA1, BETA2, EPS, DECAY, STEPS };
     const Record *r = ref_find(ref, "", "adamw");
     if (!r) return;
-    OptimizerConfig config = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
+    OptimizerConfig config = {.position_lr = 1,
+                              .proj_lr = 1,
+                              .name = OPTIMIZER_ADAMW,
                               .lr = record_at(r, LR),
                               .betas = {record_at(r, BETA1), record_at(r, BETA2)},
                               .eps = record_at(r, EPS),

@@ -243,7 +243,9 @@ static void test_shared_gradient_is_the_sum(void) {
 }
 
 static void train(Model *m, const Batch *batch, uint64_t steps) {
-    OptimizerConfig adamw = {.position_lr = 1, .proj_lr = 1, .name = OPTIMIZER_ADAMW,
+    OptimizerConfig adamw = {.position_lr = 1,
+                             .proj_lr = 1,
+                             .name = OPTIMIZER_ADAMW,
                              .betas = {0.9, 0.98},
                              .eps = 1e-6,
                              .weight_decay = 0.01,

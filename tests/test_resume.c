@@ -86,7 +86,7 @@ static void test_killed_run_in_mixed_precision(void) {
         check_run(run_pretrain(whole, RESUME_NEVER, o), 0, NULL);
         check_run(run_interrupted(parts, RESUME_NEVER, o, 35, SIGKILL), -1, NULL);
         check_run(run_pretrain(parts, RESUME_AUTO, OVERRIDES("train.steps=60")), 2,
-                   "train.precision was");
+                  "train.precision was");
         check_run(run_pretrain(parts, RESUME_AUTO, o), 0, NULL);
         check_runs_equal(whole, parts);
     }
@@ -215,7 +215,7 @@ static void test_hours_go_on(void) {
     for (size_t part = 0; part < 3; part++, before = stored) {
         double start = clock_now_s();
         check_run(run_interrupted("run", RESUME_AUTO, o, 2 * part + 2, signals[part]),
-                   signals[part] == SIGKILL ? -1 : 75, NULL);
+                  signals[part] == SIGKILL ? -1 : 75, NULL);
         stored = stored_elapsed("run");
         CHECK(stored >= before && stored - before < clock_now_s() - start);
     }
@@ -265,7 +265,7 @@ static void test_resume_refuses_changes(void) {
     Bytes before = run_file("run", "last.ckpt");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         check_run(run_pretrain("run", RESUME_AUTO, OVERRIDES(cases[i].override)), cases[i].code,
-                   cases[i].message);
+                  cases[i].message);
     }
     check_run(run_pretrain("run", RESUME_NEVER, NULL), 2, "--resume");
     corpus_write(LINES + 30); /* other text under the same name */
@@ -310,7 +310,7 @@ static void test_resume_refuses_other_vocabulary(void) {
     check_run(run_pretrain("run", RESUME_NEVER, OVERRIDES("train.steps=2")), 0, NULL);
     forge_vocab(run_path("run", "last.ckpt"), 4000);
     check_run(run_pretrain("run", RESUME_AUTO, OVERRIDES("train.steps=2")), 1,
-               "header says 4360 pieces, its tokenizer has 360");
+              "header says 4360 pieces, its tokenizer has 360");
 }
 
 /* What changes neither result nor course may change. */

@@ -13,19 +13,45 @@ enum { WORDS = 1 << 16 };
  * but one of a million truly random sequences, and several hundred figures are looked at. */
 static const double SIGMAS = 5;
 
-static uint64_t by_index(uint64_t i) { return rng_u64(rng_key(test_seed(), RNG_TEST, 1, 2), i); }
-static uint64_t by_index_raw_key(uint64_t i) { return rng_u64(0, i); }
-static uint64_t by_index_stride(uint64_t i) { return rng_u64(1, i * 768); }
-static uint64_t by_index_high(uint64_t i) { return rng_u64(1, i << 40); }
-static uint64_t by_key(uint64_t i) { return rng_u64(i, 0); }
-static uint64_t by_key_high(uint64_t i) { return rng_u64(i << 44, 3); }
-static uint64_t by_seed(uint64_t i) { return rng_key(i, RNG_TEST, 0, 0); }
-static uint64_t by_a(uint64_t i) { return rng_key(1, RNG_TEST, i, 0); }
-static uint64_t by_b(uint64_t i) { return rng_key(1, RNG_TEST, 0, i); }
-static uint64_t by_a_and_b(uint64_t i) { return rng_key(1, RNG_TEST, i % 256, i / 256); }
-static uint64_t neighbour_keys(uint64_t i) { return rng_u64(8, i) ^ rng_u64(9, i); }
-static uint64_t neighbour_indices(uint64_t i) { return rng_u64(i, 8) ^ rng_u64(i, 9); }
-static uint64_t key_against_index(uint64_t i) { return rng_u64(i, 5) ^ rng_u64(5, i); }
+static uint64_t by_index(uint64_t i) {
+    return rng_u64(rng_key(test_seed(), RNG_TEST, 1, 2), i);
+}
+static uint64_t by_index_raw_key(uint64_t i) {
+    return rng_u64(0, i);
+}
+static uint64_t by_index_stride(uint64_t i) {
+    return rng_u64(1, i * 768);
+}
+static uint64_t by_index_high(uint64_t i) {
+    return rng_u64(1, i << 40);
+}
+static uint64_t by_key(uint64_t i) {
+    return rng_u64(i, 0);
+}
+static uint64_t by_key_high(uint64_t i) {
+    return rng_u64(i << 44, 3);
+}
+static uint64_t by_seed(uint64_t i) {
+    return rng_key(i, RNG_TEST, 0, 0);
+}
+static uint64_t by_a(uint64_t i) {
+    return rng_key(1, RNG_TEST, i, 0);
+}
+static uint64_t by_b(uint64_t i) {
+    return rng_key(1, RNG_TEST, 0, i);
+}
+static uint64_t by_a_and_b(uint64_t i) {
+    return rng_key(1, RNG_TEST, i % 256, i / 256);
+}
+static uint64_t neighbour_keys(uint64_t i) {
+    return rng_u64(8, i) ^ rng_u64(9, i);
+}
+static uint64_t neighbour_indices(uint64_t i) {
+    return rng_u64(i, 8) ^ rng_u64(i, 9);
+}
+static uint64_t key_against_index(uint64_t i) {
+    return rng_u64(i, 5) ^ rng_u64(5, i);
+}
 
 static uint64_t pair_fast(uint64_t key, uint64_t i, uint64_t step) {
     uint64_t high = rng_u32_fast(key, (uint32_t)(2 * i * step));
@@ -35,8 +61,12 @@ static uint64_t pair_fast(uint64_t key, uint64_t i, uint64_t step) {
 static uint64_t fast_by_index(uint64_t i) {
     return pair_fast(rng_key(test_seed(), RNG_DROPOUT, 1, 2), i, 1);
 }
-static uint64_t fast_raw_key(uint64_t i) { return pair_fast(0, i, 1); }
-static uint64_t fast_stride(uint64_t i) { return pair_fast(rng_key(3, RNG_DROPOUT, 1, 2), i, 768); }
+static uint64_t fast_raw_key(uint64_t i) {
+    return pair_fast(0, i, 1);
+}
+static uint64_t fast_stride(uint64_t i) {
+    return pair_fast(rng_key(3, RNG_DROPOUT, 1, 2), i, 768);
+}
 static uint64_t fast_stride_pow2(uint64_t i) {
     return pair_fast(rng_key(4, RNG_DROPOUT, 1, 2), i, 1024);
 }
@@ -48,7 +78,9 @@ static uint64_t fast_neighbour_keys(uint64_t i) {
     return pair_fast(rng_key(1, RNG_DROPOUT, 7, 0), i, 1) ^
            pair_fast(rng_key(1, RNG_DROPOUT, 8, 0), i, 1);
 }
-static uint64_t fast_low_key(uint64_t i) { return pair_fast(1000, i, 1) ^ pair_fast(1001, i, 1); }
+static uint64_t fast_low_key(uint64_t i) {
+    return pair_fast(1000, i, 1) ^ pair_fast(1001, i, 1);
+}
 static uint64_t fast_high_key(uint64_t i) {
     return pair_fast(1, i, 1) ^ pair_fast(1 + ((uint64_t)1 << 32), i, 1);
 }

@@ -144,7 +144,7 @@ static void test_stopped_evaluation_is_made_up_for(void) {
     check_run(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
     for (size_t i = 0; i < 4; i++) {
         check_run(run_stopped("parts", i ? RESUME_AUTO : RESUME_NEVER, o, 2 + 3 * i), 75,
-                   "continue with --resume");
+                  "continue with --resume");
         unfinished += is_unfinished("parts");
         check_log("parts", "stopped by SIGTERM after step ");
     }
@@ -183,7 +183,7 @@ static void test_before_the_first_step(void) {
     nanosleep(&pause, NULL);
     kill(pid, SIGTERM);
     check_run(run_wait(pid), 75,
-               "stopped by SIGTERM before the first step: nothing trained yet; start again");
+              "stopped by SIGTERM before the first step: nothing trained yet; start again");
     file_unlock(&lock);
     check_log("run", "nothing trained yet");
     CHECK(!io_is_file(run_path("run", "last.ckpt")));
@@ -195,7 +195,7 @@ static void test_before_the_first_step(void) {
     nanosleep(&pause, NULL);
     kill(pid, SIGUSR1);
     check_run(run_wait(pid), 75,
-               "stopped by SIGUSR1 before the first step: continue with --resume");
+              "stopped by SIGUSR1 before the first step: continue with --resume");
     file_unlock(&lock);
     config_free(&config);
 }

@@ -110,8 +110,10 @@ bool io_map(Map *out, const char *path, Err *err) {
                      (unsigned long long)size);
     } else if (size > 0) {
         void *data = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
-        if (data == MAP_FAILED) ok = fail_errno(err, path, "cannot map", errno);
-        else *out = (Map){data, (size_t)size};
+        if (data == MAP_FAILED)
+            ok = fail_errno(err, path, "cannot map", errno);
+        else
+            *out = (Map){data, (size_t)size};
     }
     close(fd); /* the map keeps the file open */
     return ok;
@@ -170,8 +172,10 @@ fail:
 void io_atomic_write(AtomicFile *out, const void *data, size_t size) {
     if (out->error || size == 0) return;
     errno = 0;
-    if (fwrite(data, 1, size, out->file) != size) out->error = errno ? errno : EIO;
-    else out->size += size;
+    if (fwrite(data, 1, size, out->file) != size)
+        out->error = errno ? errno : EIO;
+    else
+        out->size += size;
 }
 
 /* The folder part of path; malloc'd. */

@@ -50,8 +50,8 @@ const char *profile_part_name(ProfilePart part) {
 
 bool profile_part_is_product(ProfilePart part) {
     static const bool is_product[PROFILE_PARTS] = {
-        [PROFILE_QKV] = true, [PROFILE_SEQ_PROJECT] = true, [PROFILE_ATTENTION] = true,
-        [PROFILE_OUT] = true, [PROFILE_FF1] = true,         [PROFILE_FF2] = true,
+        [PROFILE_QKV] = true,  [PROFILE_SEQ_PROJECT] = true, [PROFILE_ATTENTION] = true,
+        [PROFILE_OUT] = true,  [PROFILE_FF1] = true,         [PROFILE_FF2] = true,
         [PROFILE_HEAD] = true, [PROFILE_DECODER] = true,
     };
     assert(part < PROFILE_PARTS);

@@ -107,8 +107,7 @@ static bool part_is_product(const BenchStep *s, ProfilePart part) {
 static double part_fraction(const BenchStep *s, ProfilePart part) {
     const ProfileEntry *entry = &s->profile.parts[part];
     if (!(entry->seconds > 0)) return 0;
-    if (part_is_product(s, part))
-        return entry->operations / entry->seconds / 1e9 / s->peak_gflops;
+    if (part_is_product(s, part)) return entry->operations / entry->seconds / 1e9 / s->peak_gflops;
     return entry->bytes / entry->seconds / 1e9 / s->memory_peak;
 }
 

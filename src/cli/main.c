@@ -16,8 +16,8 @@
 #endif
 
 static const Command *const commands[] = {
-    &command_tokenizer, &command_prepare, &command_pretrain, &command_finetune,  &command_sweep,
-    &command_report,    &command_eval,    &command_predict,  &command_embed,     &command_fill_mask,
+    &command_tokenizer, &command_prepare, &command_pretrain, &command_finetune, &command_sweep,
+    &command_report,    &command_eval,    &command_predict,  &command_embed,    &command_fill_mask,
     &command_spectrum,  &command_inspect, &command_plan,     &command_bench,
 };
 

@@ -96,10 +96,10 @@ bool check_finetune(const Loader *loader, Err *err) {
 
 void note_finetune(FILE *notes, const Loader *loader, NoteUnused *note) {
     static const char *const pretraining_only[] = {
-        "train.init",       "train.mask_rate",  "train.short_rate",       "train.eval_sequences",
-        "checkpoint.every", "checkpoint.keep",        "data.tokens",
-        "tokenizer.type",   "tokenizer.sample_bytes", "tokenizer.vocab_size",
-        "train.memory"};
+        "train.init",           "train.mask_rate",  "train.short_rate",
+        "train.eval_sequences", "checkpoint.every", "checkpoint.keep",
+        "data.tokens",          "tokenizer.type",   "tokenizer.sample_bytes",
+        "tokenizer.vocab_size", "train.memory"};
     const Config *config = loader->config;
     const FinetuneConfig *f = &config->finetune;
     if (f->task == TASK_NONE) {

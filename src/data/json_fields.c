@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double COUNT_LIMIT =
-    9007199254740992; /* 2^53: above it doubles skip whole numbers */
+static const double COUNT_LIMIT = 9007199254740992; /* 2^53: above it doubles skip whole numbers */
 
 bool json_add_count(cJSON *object, const char *name, uint64_t value) {
     char text[32];

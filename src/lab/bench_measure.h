@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 
-
 /* Processor time of all threads since the program started. */
 double bench_cpu_time(void);
 

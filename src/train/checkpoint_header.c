@@ -149,10 +149,18 @@ static bool parse_unfinished(UnfinishedStep *out, const cJSON *step, Err *err) {
 
 static bool parse_state(TrainState *out, const cJSON *state, Err *err) {
     const cJSON *unfinished = cJSON_GetObjectItemCaseSensitive(state, "unfinished");
-    const char *const names[] = {
-        "step",      "sample",      "tokens",        "elapsed_s", "best_valid_loss",
-        "best_step", "window_loss", "window_masked", "data_hash", "dataset_sequences",
-        unfinished ? "unfinished" : NULL, NULL};
+    const char *const names[] = {"step",
+                                 "sample",
+                                 "tokens",
+                                 "elapsed_s",
+                                 "best_valid_loss",
+                                 "best_step",
+                                 "window_loss",
+                                 "window_masked",
+                                 "data_hash",
+                                 "dataset_sequences",
+                                 unfinished ? "unfinished" : NULL,
+                                 NULL};
     if (!has_members(state, "state", names, err) ||
         (unfinished && !parse_unfinished(&out->unfinished, unfinished, err)))
         return false;

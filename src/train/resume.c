@@ -7,14 +7,9 @@
 /* Keys that change neither what is computed nor the course of the budget.  Text, rows and tokenizer
  * are compared by hash.  The evaluations of a fine-tuning choose its checkpoint. */
 static bool may_change(const char *path, bool is_task) {
-    static const char *const free_keys[] = {"run",
-                                            "train.threads",
-                                            "train.micro_batch",
-                                            "train.recompute",
-                                            "train.memory",
-                                            "train.log_every",
-                                            "train.eval_sequences",
-                                            "finetune.seeds"};
+    static const char *const free_keys[] = {
+        "run",          "train.threads",   "train.micro_batch",    "train.recompute",
+        "train.memory", "train.log_every", "train.eval_sequences", "finetune.seeds"};
     if (!is_task && !strcmp(path, "train.eval_every")) return true;
     static const char *const free_sections[] = {"data.", "tokenizer.", "checkpoint."};
     for (size_t i = 0; i < sizeof free_keys / sizeof free_keys[0]; i++) {

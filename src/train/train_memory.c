@@ -23,8 +23,7 @@ bool train_memory(TrainMemory *out, const Config *config, const ParamTable *tabl
                   size_t micro_batch, Err *err) {
     size_t n = config->model.n, tokens;
     *out = (TrainMemory){0};
-    if (!size_mul(micro_batch, n, &tokens) ||
-        !batch_bytes(&out->batch, micro_batch, n) ||
+    if (!size_mul(micro_batch, n, &tokens) || !batch_bytes(&out->batch, micro_batch, n) ||
         !size_mul(table->block_reals, sizeof(real), &out->weights) ||
         !size_mul(out->weights, optimizer_moments(&config->optimizer), &out->moments))
         return fail_overflow(config, micro_batch, err);

@@ -145,15 +145,13 @@ static bool check_memory(const Trainer *t, Err *err) {
              (double)m.activations / MIB, (double)m.batch / MIB, (double)m.total / MIB,
              (double)available / MIB, t->micro_batch);
     if (!known || m.total <= available) return true;
-    return err_set(err, ERR_FAILED,
-                   "training needs %.1f MiB of memory, %.1f MiB are available: lower "
-                   "train.micro_batch (now %zu; the "
-                   "activations take %.1f MiB), model.n or the model's size%s",
-                   (double)m.total / MIB, (double)available / MIB, t->micro_batch,
-                   (double)m.activations / MIB,
-                   t->config.model.recompute == RECOMPUTE_LAYER
-                       ? ""
-                       : ", or set train.recompute to layer");
+    return err_set(
+        err, ERR_FAILED,
+        "training needs %.1f MiB of memory, %.1f MiB are available: lower "
+        "train.micro_batch (now %zu; the "
+        "activations take %.1f MiB), model.n or the model's size%s",
+        (double)m.total / MIB, (double)available / MIB, t->micro_batch, (double)m.activations / MIB,
+        t->config.model.recompute == RECOMPUTE_LAYER ? "" : ", or set train.recompute to layer");
 }
 
 static bool allocate(Trainer *t, Err *err) {

@@ -69,8 +69,10 @@ static void seeds_add(Seeds *seeds, const char *path) {
         if (dir) closedir(dir);
     } else if (seeds->count < SEED_LIMIT) {
         Err err = {0};
-        if (io_read_file(&seeds->files[seeds->count], path, INPUT_LIMIT, &err)) seeds->count++;
-        else fprintf(stderr, "%s\n", err.msg);
+        if (io_read_file(&seeds->files[seeds->count], path, INPUT_LIMIT, &err))
+            seeds->count++;
+        else
+            fprintf(stderr, "%s\n", err.msg);
     }
 }
 
@@ -86,8 +88,15 @@ static size_t draw_below(Draw *draw, size_t bound) {
 /* Counts and sizes near the borders of their types break readers more often than random ones. */
 static void put_border_number(uint8_t *p, size_t room, Draw *draw) {
     static const uint64_t BORDERS[] = {
-        0, 1, 2, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000,
-        0xFFFFFFFF, UINT64_C(1) << 32, INT64_MAX, UINT64_C(1) << 63, UINT64_MAX,
+        0,          1,
+        2,          0x7F,
+        0x80,       0xFF,
+        0x100,      0x7FFF,
+        0xFFFF,     0x10000,
+        0x7FFFFFFF, 0x80000000,
+        0xFFFFFFFF, UINT64_C(1) << 32,
+        INT64_MAX,  UINT64_C(1) << 63,
+        UINT64_MAX,
     };
     uint64_t value = BORDERS[draw_below(draw, sizeof BORDERS / sizeof BORDERS[0])];
     size_t width = (size_t)1 << draw_below(draw, 4);
@@ -114,7 +123,7 @@ static size_t mutate(uint8_t *data, size_t size, const Seeds *seeds, Draw *draw)
         if (size) put_border_number(data + at, size - at, draw);
         return size;
     case 4: return at; /* cut the end off */
-    case 5: /* take a piece out */
+    case 5:            /* take a piece out */
         memmove(data + at, data + at + length, size - at - length);
         return size - length;
     case 6: /* repeat a piece */
@@ -157,11 +166,16 @@ int main(int argc, char **argv) {
     bool once = false;
     int option;
     while ((option = getopt(argc, argv, "t:s:o:1")) != -1) {
-        if (option == 't') seconds = atof(optarg);
-        else if (option == 's') seed = strtoull(optarg, NULL, 0);
-        else if (option == 'o') crash_file = optarg;
-        else if (option == '1') once = true;
-        else return 2;
+        if (option == 't')
+            seconds = atof(optarg);
+        else if (option == 's')
+            seed = strtoull(optarg, NULL, 0);
+        else if (option == 'o')
+            crash_file = optarg;
+        else if (option == '1')
+            once = true;
+        else
+            return 2;
     }
     for (int i = optind; i < argc; i++) seeds_add(&seeds, argv[i]);
     if (seeds.count == 0) seeds.count = 1; /* the empty input */
