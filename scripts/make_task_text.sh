@@ -23,13 +23,17 @@ rows() { # of one file: the texts, a line each, and a blank line after every doc
             for (i = 1; i <= wanted; i++)
                 if (!(name[i] in at)) {
                     print file ": the header has no column " name[i] > "/dev/stderr"
-                    exit 1
+                    exit failed = 1
                 }
             next
         }
         { for (i = 1; i <= wanted; i++) print tolower($at[name[i]]) }
         NR % every == 0 { print "" }
-        END { if (NR < 2) { print file ": no rows" > "/dev/stderr"; exit 1 } }'
+        END {
+            if (failed) exit 1
+            if (NR < 2) { print file ": no rows" > "/dev/stderr"; exit 1 }
+            if (NR % every) print ""
+        }'
 }
 
 for file; do

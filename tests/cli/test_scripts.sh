@@ -83,9 +83,13 @@ begin text_of_tasks && {
     task_text imdb reviews
     printf 'poor.\nvery.\n\nfine.\n\n' >wanted
     expect "the text of a folder: $(cat out)" cmp -s out wanted
+    printf 'sentence\tlabel\nGood\t1\nBad\t0\n' >films.tsv
+    task_text sst2 films.tsv films.tsv
+    printf 'good\nbad\n\ngood\nbad\n\n' >wanted
+    expect "no document spans two files: $(cat out)" cmp -s out wanted
     task_text sst2 pairs.tsv
     expect_status 1
-    expect "what it said: $(cat err)" grep -q 'pairs.tsv: the header has no column sentence' err
+    expect "what it said: $(cat err)" [ "$(cat err)" = 'pairs.tsv: the header has no column sentence' ]
     : >empty.tsv
     task_text qnli empty.tsv
     expect_status 1
