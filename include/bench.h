@@ -57,7 +57,7 @@ void bench_kernels_free(BenchKernels *kernels);
 typedef struct BenchStepOptions {
     size_t sequences; /* a batch; 0: the config's micro_batch */
     size_t steps;     /* measured ones; 0: 10 */
-    size_t warmup;    /* steps before those; 0: 2 */
+    size_t warmup;    /* steps before those; 0: 3 */
     size_t peak_size; /* of the product that shows the peak; 0: BENCH_PEAK_SIZE */
     bool profile;     /* measure memory_peak too */
 } BenchStepOptions;
@@ -73,6 +73,7 @@ typedef struct BenchStep {
     size_t predicted_bytes; /* plan's memory_bytes for these sequences */
     size_t start_rss;       /* resident before anything was allocated: program and libraries */
     size_t peak_rss;        /* largest while training */
+    size_t page_faults;     /* of the measured steps together */
     double cpu_share;       /* processor time that the threads got, of what they asked for */
     double loss_first, loss_last;
     Profile profile;    /* of the measured steps together */

@@ -169,6 +169,7 @@ static void print_step(const BenchStep *s, const Config *config) {
     printf("memory     %.0f MiB resident at most, %.0f of them program and libraries; predicted "
            "%.0f MiB for training\n",
            (double)s->peak_rss / MIB, (double)s->start_rss / MIB, (double)s->predicted_bytes / MIB);
+    printf("           %s page faults in the %zu steps\n", show_count(s->page_faults), s->steps);
     printf("loss       %.4f to %.4f (random ids: about ln V)\n", s->loss_first, s->loss_last);
     if (s->memory_peak > 0) print_profile(s);
 }
@@ -190,6 +191,7 @@ static bool print_step_json(const BenchStep *s, const Config *config, Err *err) 
     cJSON_AddNumberToObject(object, "peak_rss_mib", (double)s->peak_rss / MIB);
     cJSON_AddNumberToObject(object, "start_rss_mib", (double)s->start_rss / MIB);
     cJSON_AddNumberToObject(object, "predicted_mib", (double)s->predicted_bytes / MIB);
+    cJSON_AddNumberToObject(object, "page_faults", (double)s->page_faults);
     cJSON_AddNumberToObject(object, "loss_first", s->loss_first);
     cJSON_AddNumberToObject(object, "loss_last", s->loss_last);
     if (s->memory_peak > 0) add_profile(object, s);
@@ -351,7 +353,7 @@ static const Option options[] = {
     {"--steps", OPTION_COUNT, offsetof(Options, steps), 1, 1e6, "N",
      "step: measured steps (default 10); finetune: measured updates of each kind (default 50)"},
     {"--warmup", OPTION_COUNT, offsetof(Options, warmup), 1, 1e6, "N",
-     "step: steps before those (default 2)"},
+     "step: steps before those (default 3)"},
     {"--profile", OPTION_FLAG, offsetof(Options, profile), 0, 0, NULL,
      "step: time, operations and bytes of each part, and its share of the machine's peak"},
     {"--inference", OPTION_FLAG, offsetof(Options, inference), 0, 0, NULL,

@@ -1,6 +1,7 @@
 #include "bench_measure.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -9,6 +10,12 @@
 #include "clock.h"
 
 enum { REPEATS_MIN = 5, REPEATS_MAX = 200 };
+
+size_t bench_page_faults(void) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+    return (size_t)usage.ru_minflt + (size_t)usage.ru_majflt;
+}
 
 double bench_cpu_time(void) {
     struct timespec t;

@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+/* Page faults of all threads since the program started. */
+size_t bench_page_faults(void);
+
 /* Processor time of all threads since the program started. */
 double bench_cpu_time(void);
 

@@ -9,7 +9,7 @@
 #include "plan.h"
 #include "threads.h"
 
-enum { STEPS_DEFAULT = 10, WARMUP_DEFAULT = 2 };
+enum { STEPS_DEFAULT = 10, WARMUP_DEFAULT = 3 };
 
 static const double PEAK_SECONDS = 1;
 
@@ -21,10 +21,14 @@ static bool time_steps(BenchStep *out, BenchModel *b, size_t warmup, size_t step
     double *times = malloc(steps * sizeof *times);
     if (!times) return err_set(err, ERR_FAILED, "out of memory for %zu times", steps);
     double begin = clock_now_s(), cpu = bench_cpu_time();
+    size_t faults = 0;
     b->acts.profile = &out->profile;
     for (size_t s = 0; s < warmup + steps; s++) {
         double start = clock_now_s();
-        if (s == warmup) profile_clear(&out->profile);
+        if (s == warmup) {
+            profile_clear(&out->profile);
+            faults = bench_page_faults();
+        }
         profile_start(&out->profile);
         double loss = bench_model_step(b, s + 1);
         if (s >= warmup) times[s - warmup] = clock_now_s() - start;
@@ -32,6 +36,7 @@ static bool time_steps(BenchStep *out, BenchModel *b, size_t warmup, size_t step
         out->loss_last = loss;
     }
     out->cpu_share = (bench_cpu_time() - cpu) / (clock_now_s() - begin) / (double)bench_threads();
+    out->page_faults = bench_page_faults() - faults;
     out->step_s = bench_median(times, steps);
     out->step_min_s = times[0]; /* sorted by now */
     out->step_max_s = times[steps - 1];

@@ -62,7 +62,7 @@ expect_out "that a large product reaches here"
 begin bench_step && {
 run bench step "$root/tests/cli/small.yaml" --json --steps 3 --warmup 1 --sequences 4
 expect_status 0
-for member in tokens_per_s gflops peak_gflops fraction_of_peak peak_rss_mib blas_kernel predicted_mib step_s machine; do
+for member in tokens_per_s gflops peak_gflops fraction_of_peak peak_rss_mib page_faults blas_kernel predicted_mib step_s machine; do
     expect_out "\"$member\":"
 done
 expect_out '"tokens":128,'
