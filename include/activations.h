@@ -100,11 +100,11 @@ typedef struct Activations {
 
     /* classification head; NULL where there are no classes */
     uint32_t *class_rows; /* (B) rows of the `<s>` */
-    size_t *class_start; /* (B+1) 0, 1, ..., B: those rows as sequences of one token, for dropout */
-    real *class_x;       /* (B,C) hidden states of `<s>`, after dropout */
-    real *class_tanh;    /* (B,C) */
-    real *class_h;       /* (B,C) the same after dropout; training only */
-    real *class_logits;  /* (B,classes) */
+    size_t *class_start;  /* (B+1) 0, 1, ..., B: a row a sequence, for dropout */
+    real *class_x;        /* (B,C) pooled hidden states, after dropout */
+    real *class_tanh;     /* (B,C) */
+    real *class_h;        /* (B,C) the same after dropout; training only */
+    real *class_logits;   /* (B,classes) */
 } Activations;
 
 /* Sizes everything for batches of up to max_B sequences and max_total tokens and allocates once.

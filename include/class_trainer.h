@@ -24,9 +24,9 @@ typedef struct ClassTrainer {
     size_t micro_tokens;
 } ClassTrainer;
 
-/* Tokens of a micro-batch: train.micro_batch sequences (0: train.batch) of n.  Rows being ragged,
- * more of them than that may fit. */
-size_t class_trainer_micro_tokens(const Config *config);
+/* Sequences of n tokens that a micro-batch has room for: train.micro_batch, or where that is 0
+ * train.batch.  Rows being ragged, more of them may fit: train_most_sequences. */
+size_t class_trainer_micro_batch(const Config *config);
 
 /* All of it in memory, weights and moments zero. The memory it takes is logged, and checked against
  * what there is. */
@@ -36,7 +36,8 @@ void class_trainer_destroy(ClassTrainer *trainer); /* accepts a zeroed trainer *
 /* Gradients of the mean loss over rows[0..count), count up to train.batch, into the gradients
  * (overwritten); returns the loss summed over them.  rows is sorted by length and cut into
  * micro-batches of at most micro_tokens; nothing is padded.  Dropout is a function of (train.seed,
- * update, row). */
+ * update, row).
+ * A signal ends it early, with sums that are of no use: stop_signal_check tells. */
 double class_trainer_gradients(ClassTrainer *trainer, size_t *rows, const TaskData *data,
                                size_t count, uint64_t update);
 

@@ -14,11 +14,12 @@
 void classifier_head_forward(Activations *acts, const Params *params, const ModelConfig *config,
                              const Batch *batch);
 
-/* After classifier_head_forward: acts->class_logits becomes log-probabilities; returns the sum over
- * the sequences of the loss in nats (not the mean) against batch->classes. */
-double classifier_head_loss(Activations *acts, const ModelConfig *config, const Batch *batch);
+/* The same, and then acts->class_logits becomes log-probabilities. */
+void classifier_head_log_probs(Activations *acts, const Params *params, const ModelConfig *config,
+                               const Batch *batch);
 
-/* Forward, the same sum, and the gradient of loss_scale * sum: ADDED to the head's gradients, and
+/* Forward, the sum over the sequences of the loss in nats (not the mean) against batch->classes,
+ * and the gradient of loss_scale * sum: ADDED to the head's gradients, and
  * written to acts->d_hidden (overwritten; of pooling cls zero at rows other than `<s>`).
  * acts->class_logits is left holding the gradient of the logits. */
 double classifier_head_loss_backward(Activations *acts, Params *grads, const Params *params,

@@ -13,6 +13,9 @@
 void cross_entropy(real *restrict loss, real *restrict logits, const uint32_t *restrict labels,
                    size_t rows, size_t V, real grad_scale);
 
+/* Sum of the losses, in double. */
+double loss_sum(const real *loss, size_t rows);
+
 /* Row-wise softmax in place, x (rows,V). */
 void softmax_rows(real *x, size_t rows, size_t V);
 

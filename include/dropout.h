@@ -17,7 +17,7 @@ typedef enum DropoutSite {
     SITE_PROBABILITIES,
     SITE_ATTENTION,
     SITE_FFN,
-    SITE_HEAD_INPUT, /* classification head: `<s>` before the dense map */
+    SITE_HEAD_INPUT, /* classification head: what it pools, before the dense map */
     SITE_HEAD_DENSE  /* and its tanh before the last map */
 } DropoutSite;
 

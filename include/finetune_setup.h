@@ -29,8 +29,8 @@ typedef struct Finetune {
 } Finetune;
 
 /* Model and tokenizer from finetune.init, or fresh ones; the rows; memory.  A model key of the
- * config that differs from the checkpoint's is an error, the dropouts apart.  What is found is
- * logged.  *out is closed on failure and must stay where it is. */
+ * config that differs from the checkpoint's is an error, dropouts and head_pooling apart.  What is
+ * found is logged.  *out is closed on failure and must stay where it is. */
 bool finetune_open(Finetune *out, const Config *config, Err *err);
 void finetune_close(Finetune *finetune); /* accepts a zeroed struct */
 

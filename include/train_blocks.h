@@ -28,9 +28,9 @@ void train_blocks_destroy(TrainBlocks *blocks); /* accepts zeroed blocks */
 bool train_blocks_update(TrainBlocks *blocks, double *grad_norm, const OptimizerConfig *optimizer,
                          double loss, double lr, uint64_t step, Err *err);
 
-/* ERR_NONFINITE: the loss, of an update or of held-out data, or the gradient norm is not finite;
- * names the first tensor with such a value.  Returns false. */
-bool train_blocks_fail_nonfinite(const TrainBlocks *blocks, uint64_t step, double loss,
-                                 double grad_norm, double lr, Err *err);
+/* ERR_NONFINITE: the loss, of an update or of held-out data as `what` says, or the gradient norm of
+ * the last update is not finite; names the first tensor with such a value.  Returns false. */
+bool train_blocks_fail_nonfinite(const TrainBlocks *blocks, uint64_t step, const char *what,
+                                 double loss, double grad_norm, double lr, Err *err);
 
 #endif

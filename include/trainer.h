@@ -20,11 +20,4 @@ typedef enum ResumeMode {
  * nothing trained yet), or as the fault asks. */
 bool trainer_pretrain(const Config *config, ResumeMode resume, Err *err);
 
-/* Sequences that a micro-batch of `whole` sequences of n tokens has room for where train.short_rate
- * cuts them.  Each has k rows of projected keys and values, whatever its length, so that short
- * pieces have many times the rows of their tokens; there is room for as many rows as tokens, and
- * what has more is computed in several micro-batches.  (In full attention and where the model pools
- * there are never more rows than tokens.) */
-size_t trainer_most_sequences(const Config *config, size_t whole);
-
 #endif

@@ -132,11 +132,18 @@ real *model_grad(Model *model, const char *name) {
     return model->grads + offset_of(model, name);
 }
 
+double model_class_loss(const Model *model, const Batch *batch) {
+    double sum = 0;
+    for (size_t b = 0; b < batch->B; b++)
+        sum -= (double)model->acts.class_logits[b * model->config.classes + batch->classes[b]];
+    return sum;
+}
+
 double model_loss(Model *model, const Batch *batch) {
     encoder_forward(&model->acts, &model->params, &model->config, batch);
     if (model->config.classes > 0) {
-        classifier_head_forward(&model->acts, &model->params, &model->config, batch);
-        return classifier_head_loss(&model->acts, &model->config, batch) / (double)batch->B;
+        classifier_head_log_probs(&model->acts, &model->params, &model->config, batch);
+        return model_class_loss(model, batch) / (double)batch->B;
     }
     return mlm_head_loss(&model->acts, &model->params, &model->config, batch) /
            (double)batch->masked;

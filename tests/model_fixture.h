@@ -59,6 +59,9 @@ void model_zero_grads(Model *model);
 real *model_weight(Model *model, const char *name);
 real *model_grad(Model *model, const char *name);
 
+/* The sum of the classes' losses, by the log-probabilities that stand in acts.class_logits. */
+double model_class_loss(const Model *model, const Batch *batch);
+
 /* Forward pass; mean loss over the masked rows, or over the sequences where the model
  * classifies. */
 double model_loss(Model *model, const Batch *batch);

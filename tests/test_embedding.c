@@ -117,8 +117,38 @@ static void test_gather_and_scatter(void) {
     }
 }
 
-const Test tests_embedding[] = {{"grad", test_grad, TEST_DOUBLE},
-                                {"values", test_values, 0},
-                                {"threads_agree", test_threads_agree, 0},
-                                {"gather_and_scatter", test_gather_and_scatter, 0},
-                                {0}};
+/* Means by the definition, and what backward gives is the adjoint: <r, mean(x)> = <d_x, x> with d_x
+ * equal within a sequence.  Sizes on both sides of what one thread does. */
+static void check_sequence_mean(const size_t *lengths, size_t B, size_t C) {
+    size_t *start = tensor_starts(lengths, B), total = start[B];
+    real *x = tensor_normal(total * C, 1), *r = tensor_normal(B * C, 1),
+         *y = tensor_filled(B * C, NAN), *d_x = tensor_filled(total * C, NAN);
+    double *wanted = tensors_take(B * C, sizeof *wanted);
+    double *d_wanted = tensors_take(total * C, sizeof *d_wanted);
+    for (size_t b = 0; b < B; b++) {
+        for (size_t j = start[b] * C; j < start[b + 1] * C; j++) {
+            wanted[b * C + j % C] += (double)x[j] / (double)lengths[b];
+            d_wanted[j] = (double)r[b * C + j % C] / (double)lengths[b];
+        }
+    }
+    sequence_mean_forward(y, x, start, B, C);
+    sequence_mean_backward(d_x, r, start, B, C);
+    CHECK_TENSOR(y, wanted, B * C, KERNEL_TOL);
+    CHECK_TENSOR(d_x, d_wanted, total * C, KERNEL_TOL);
+    CHECK_CLOSE(tensor_dot(y, r, B * C) / tensor_dot(d_x, x, total * C), 1, 100 * KERNEL_TOL);
+    tensors_free();
+}
+
+static void test_sequence_mean(void) {
+    const size_t few[] = {1, 3}, many[] = {512, 1, 70, 301};
+    for (size_t threads = 1; threads <= 3; threads++) {
+        threads_set(threads);
+        check_sequence_mean(few, 2, 5);
+        check_sequence_mean(many, 4, 130);
+    }
+}
+
+const Test tests_embedding[] = {
+    {"grad", test_grad, TEST_DOUBLE},         {"values", test_values, 0},
+    {"threads_agree", test_threads_agree, 0}, {"gather_and_scatter", test_gather_and_scatter, 0},
+    {"sequence_mean", test_sequence_mean, 0}, {0}};

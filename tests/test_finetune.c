@@ -16,6 +16,7 @@
 #include "io.h"
 #include "loaded_model.h"
 #include "log.h"
+#include "train_memory.h"
 
 static cJSON *read_json(const char *run, const char *name) {
     Bytes bytes = run_file(run, name);
@@ -91,6 +92,22 @@ static void test_from_a_checkpoint(void) {
     CHECK_INT(c.config.finetune.task, TASK_CUSTOM);
     CHECK_INT(c.config.train.seed, 1);
     CHECK(c.state.best_step == c.state.step && c.state.elapsed_s == 0);
+    checkpoint_close(&c);
+}
+
+/* The head is new: its dropout is the task's, not what a pretraining's config said of a head. */
+static void test_head_is_not_taken_over(void) {
+    task_write();
+    require_run(run_pretrain(
+        "other", RESUME_NEVER,
+        OVERRIDES("train.steps=1", "model.head_dropout=0.3", "model.head_pooling=mean")));
+    char init[800];
+    snprintf(init, sizeof init, "finetune.init=%s", run_path("other", "last.ckpt"));
+    require_run(run_finetune("run", RESUME_NEVER, OVERRIDES(init, "train.epochs=1")));
+    Checkpoint c;
+    REQUIRE(checkpoint_open(&c, run_path("run/seed-1", "best.ckpt"), NULL));
+    CHECK(c.config.model.head_dropout == 0);
+    CHECK(c.config.model.head_pooling == HEAD_POOLING_CLS);
     checkpoint_close(&c);
 }
 
@@ -266,12 +283,13 @@ static void test_best_comes_back(void) {
     task_config(&config, "run", NULL);
     REQUIRE(loaded_model_open(&model, run_path("run/seed-1", "best.ckpt"), &err));
     const Config *own = &model.checkpoint.config;
-    size_t tokens = class_trainer_micro_tokens(own), n = own->model.n;
+    size_t n = own->model.n, micro_batch = class_trainer_micro_batch(own);
     REQUIRE(task_file_read(&file, &own->finetune, &model.checkpoint.labels, &config.data.valid,
                            TASK_LABELS_NEEDED, &err));
     REQUIRE(task_data_encode(&data, &file, &own->finetune, model.tokenizer, n, &err));
-    REQUIRE(activations_create(&acts, &own->model, own->train.batch, tokens, ACTS_INFERENCE, &err));
-    REQUIRE(batch_create(&batch, tokens / n, n, &err));
+    REQUIRE(activations_create(&acts, &own->model, train_most_sequences(own, micro_batch),
+                               micro_batch * n, ACTS_INFERENCE, &err));
+    REQUIRE(batch_create(&batch, micro_batch, n, &err));
     real *log_probs = calloc(2 * data.count, sizeof *log_probs);
     REQUIRE(class_eval_predict(log_probs, &acts, &batch, &model.params, &own->model, &data, &err));
     REQUIRE(class_eval_score(&score, log_probs, &data, 2, &err));
@@ -434,6 +452,7 @@ static void test_order(void) {
 const Test tests_finetune[] = {
     {"learns_a_word", test_learns_a_word, TEST_FLOAT},
     {"from_a_checkpoint", test_from_a_checkpoint, TEST_FLOAT},
+    {"head_is_not_taken_over", test_head_is_not_taken_over, TEST_FLOAT},
     {"encoder_is_taken_over", test_encoder_is_taken_over, 0},
     {"model_of_checkpoint", test_model_of_checkpoint, 0},
     {"seeds", test_seeds, TEST_FLOAT},

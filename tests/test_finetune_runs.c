@@ -114,6 +114,11 @@ static void test_resume_refuses_changes(void) {
     check_run(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "made with other rows");
     task_write_rows("dev.tsv", TASK_VALID_ROWS, rng_key(1, RNG_TEST, 2, 0));
     require_run(run_finetune("run", RESUME_AUTO, same));
+    REQUIRE(symlink("seed-1", run_path("run", "seed-2")) == 0);
+    check_run(run_finetune("run", RESUME_AUTO,
+                           OVERRIDES(task_init(), "train.epochs=1", "finetune.seeds=2")),
+              ERR_FAILED, "the result of seed 1, wanted that of seed 2");
+    REQUIRE(unlink(run_path("run", "seed-2")) == 0);
     REQUIRE(rename(run_path("pre", "best.ckpt"), run_path("pre", "last.ckpt")) == 0);
     check_run(run_finetune("run", RESUME_AUTO, same), ERR_FAILED, "another finetune.init");
     REQUIRE(truncate(run_path("run/seed-1", "result.json"), 20) == 0);

@@ -5,7 +5,7 @@
 #include "activations.h"
 #include "encoder.h"
 #include "harness.h"
-#include "trainer.h"
+#include "train_memory.h"
 
 /* Two layers of sizes that all differ: n 11, width 12, 3 heads, ffn 20, vocabulary 37, k 5 and
  * 3. */
@@ -230,20 +230,30 @@ static void test_memory_of_pieces(void) {
     REQUIRE(plan_compute(&plan, &config, NULL));
     CHECK_INT(plan.activation_bytes, whole);
 
-    CHECK_INT(trainer_most_sequences(&config, 3), 3);
+    CHECK_INT(train_most_sequences(&config, 3), 3);
     config.train.short_rate = 1;
-    CHECK_INT(trainer_most_sequences(&config, 3), 12);
+    CHECK_INT(train_most_sequences(&config, 3), 12);
     config.model.k[0] = 512;
-    CHECK_INT(trainer_most_sequences(&config, 3), 3);
+    CHECK_INT(train_most_sequences(&config, 3), 3);
     config.model.projection = PROJECTION_MAX; /* no more keys than tokens: pieces of 8 tokens */
-    CHECK_INT(trainer_most_sequences(&config, 3), 3 * 64);
+    CHECK_INT(train_most_sequences(&config, 3), 3 * 64);
     config.model.projection = PROJECTION_LINEAR;
     config.model.attention = ATTENTION_FULL; /* nor there */
-    CHECK_INT(trainer_most_sequences(&config, 3), 3 * 64);
-    config.model.classes = 3; /* a fine-tuning has no pieces */
-    REQUIRE(plan_compute(&plan, &config, NULL));
-    REQUIRE(activations_bytes(&wanted, &config.model, 4, 4 * 512, ACTS_TRAINING, NULL));
-    CHECK_INT(plan.activation_bytes, wanted);
+    CHECK_INT(train_most_sequences(&config, 3), 3 * 64);
+}
+
+/* A fine-tuning has room for as many texts as their keys leave, but for no more than an update has:
+ * else a large batch would take memory that no train.micro_batch could lower. */
+static void test_sequences_of_tasks(void) {
+    Config config = config_base();
+    config.finetune.task = TASK_SST2;
+    config.train.batch = 32;
+    CHECK_INT(train_most_sequences(&config, 3), 12);
+    CHECK_INT(train_most_sequences(&config, 16), 32);
+    config.model.k[0] = 512;
+    CHECK_INT(train_most_sequences(&config, 3), 3);
+    config.model.attention = ATTENTION_FULL;
+    CHECK_INT(train_most_sequences(&config, 3), 32);
 }
 
 static void test_overflow_is_refused(void) {
@@ -279,6 +289,7 @@ const Test tests_plan[] = {
     {"flops_follow_the_model", test_flops_follow_the_model, 0},
     {"memory_adds_up", test_memory_adds_up, 0},
     {"memory_of_pieces", test_memory_of_pieces, 0},
+    {"sequences_of_tasks", test_sequences_of_tasks, 0},
     {"overflow_is_refused", test_overflow_is_refused, 0},
     {"budget_tokens", test_budget_tokens, 0},
     {0},

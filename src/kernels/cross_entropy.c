@@ -67,6 +67,12 @@ void cross_entropy(real *restrict loss, real *restrict logits, const uint32_t *r
     }
 }
 
+double loss_sum(const real *loss, size_t rows) {
+    double sum = 0;
+    for (size_t i = 0; i < rows; i++) sum += (double)loss[i];
+    return sum;
+}
+
 void softmax_rows(real *x, size_t rows, size_t V) {
 #pragma omp parallel for schedule(static) if (rows * V >= PARALLEL_MIN)
     for (size_t r = 0; r < rows; r++) {

@@ -59,17 +59,10 @@ void classifier_head_forward(Activations *acts, const Params *params, const Mode
     lap_linear(acts, PROFILE_HEAD, B, C, C + config->classes, 1);
 }
 
-static double sum_rows(const real *row_loss, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += (double)row_loss[i];
-    return sum;
-}
-
-double classifier_head_loss(Activations *acts, const ModelConfig *config, const Batch *batch) {
-    size_t B = batch->B, classes = config->classes;
-    cross_entropy(acts->row_loss, acts->class_logits, batch->classes, B, classes, 0);
-    log_softmax_rows(acts->class_logits, B, classes);
-    return sum_rows(acts->row_loss, B);
+void classifier_head_log_probs(Activations *acts, const Params *params, const ModelConfig *config,
+                               const Batch *batch) {
+    classifier_head_forward(acts, params, config, batch);
+    log_softmax_rows(acts->class_logits, batch->B, config->classes);
 }
 
 /* Given that acts->class_logits holds d_logits. */
@@ -101,5 +94,5 @@ double classifier_head_loss_backward(Activations *acts, Params *grads, const Par
     lap_elements(acts, PROFILE_LOSS, batch->B * config->classes, 2);
     backward(acts, grads, params, config, batch);
     lap_linear(acts, PROFILE_HEAD, batch->B, config->width, config->width + config->classes, 2);
-    return sum_rows(acts->row_loss, batch->B);
+    return loss_sum(acts->row_loss, batch->B);
 }

@@ -44,12 +44,6 @@ static void backward_rows(Activations *acts, Params *grads, const Params *params
     lap_linear(acts, PROFILE_HEAD, count, C, C, 2);
 }
 
-static double sum_rows(const real *row_loss, size_t count) {
-    double sum = 0;
-    for (size_t i = 0; i < count; i++) sum += (double)row_loss[i];
-    return sum;
-}
-
 /* grads NULL: loss only. */
 static double loss_by_chunks(Activations *acts, Params *grads, const Params *params,
                              const ModelConfig *config, const Batch *batch, double loss_scale) {
@@ -61,7 +55,7 @@ static double loss_by_chunks(Activations *acts, Params *grads, const Params *par
         forward_rows(acts, params, config, rows, count);
         cross_entropy(acts->row_loss, acts->logits, batch->labels + first, count, config->vocab,
                       (real)loss_scale);
-        loss += sum_rows(acts->row_loss, count);
+        loss += loss_sum(acts->row_loss, count);
         lap_elements(acts, PROFILE_LOSS, count * config->vocab, grads ? 2 : 1);
         if (grads) backward_rows(acts, grads, params, config, rows, count);
     }

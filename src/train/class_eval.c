@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "classifier_head.h"
-#include "cross_entropy.h"
 #include "encoder.h"
 #include "stop_signal.h"
 
@@ -23,8 +22,7 @@ bool class_eval_predict(real *log_probs, Activations *acts, Batch *batch, const 
         count = task_batch_fit(data, rows + done, data->count - done, acts->max_B, acts->max_total);
         task_batch_fill(batch, data, rows + done, count, 0, 0);
         encoder_forward(acts, params, config, batch);
-        classifier_head_forward(acts, params, config, batch);
-        log_softmax_rows(acts->class_logits, count, classes);
+        classifier_head_log_probs(acts, params, config, batch);
         for (size_t b = 0; b < count; b++)
             memcpy(log_probs + rows[done + b] * classes, acts->class_logits + b * classes,
                    classes * sizeof *log_probs);

@@ -44,19 +44,13 @@ static void add_seed(cJSON *object, const FinetuneSeed *s) {
     cJSON_AddStringToObject(object, "checkpoint", s->checkpoint);
 }
 
-static void add_hash(cJSON *object, const char *name, uint64_t hash) {
-    char text[24];
-    snprintf(text, sizeof text, "%016" PRIx64, hash);
-    cJSON_AddStringToObject(object, name, text);
-}
-
 bool finetune_write_seed(const FinetuneSeed *seed, const Finetune *f, Err *err) {
     char path[TRAINING_PATH_SIZE];
     cJSON *object = cJSON_CreateObject();
     add_seed(object, seed);
     json_add_number(object, "majority", f->majority, JSON_EXACT);
-    add_hash(object, "data_hash", f->data_hash);
-    add_hash(object, "init_hash", f->init_hash);
+    json_add_hash(object, "data_hash", f->data_hash);
+    json_add_hash(object, "init_hash", f->init_hash);
     char *text = cJSON_Print(object);
     cJSON_Delete(object);
     bool ok = text ? finetune_seed_path(path, f->config.run_dir, seed->seed, "result.json", err) &&
@@ -104,10 +98,7 @@ static bool take_score(FinetuneScore *out, const cJSON *object) {
 }
 
 static bool take_count(uint64_t *out, const cJSON *object, const char *name) {
-    double value;
-    if (!take_number(&value, object, name) || !(value >= 0 && value < 9e15)) return false;
-    *out = (uint64_t)value;
-    return true;
+    return json_take_count(out, cJSON_GetObjectItemCaseSensitive(object, name));
 }
 
 static bool take_seed(FinetuneSeed *out, const cJSON *object) {
@@ -127,22 +118,31 @@ static bool take_seed(FinetuneSeed *out, const cJSON *object) {
 
 static bool check_hash(const cJSON *object, const char *name, uint64_t now, const char *what,
                        Err *err) {
-    char wanted[24];
-    const char *found = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-    snprintf(wanted, sizeof wanted, "%016" PRIx64, now);
-    if (found && strcmp(found, wanted) == 0) return true;
+    uint64_t stored = 0;
+    if (json_take_hash(&stored, cJSON_GetObjectItemCaseSensitive(object, name)) && stored == now)
+        return true;
     return err_set(err, ERR_FAILED,
-                   "made with %s (%s %s, now %s); restore it, or give another `run` to start a new "
-                   "one",
-                   what, name, found ? found : "missing", wanted);
+                   "made with %s (%s %016" PRIx64 ", now %016" PRIx64
+                   "); restore it, or give another `run` to start a new one",
+                   what, name, stored, now);
 }
 
-static bool parse_seed(FinetuneSeed *out, const Finetune *f, const Bytes *file, Err *err) {
+static bool check_seed(const FinetuneSeed *found, uint64_t wanted, Err *err) {
+    if (found->seed == wanted) return true;
+    return err_set(err, ERR_FAILED,
+                   "the result of seed %" PRIu64 ", wanted that of seed %" PRIu64
+                   ": remove the folder to train the seed again",
+                   found->seed, wanted);
+}
+
+static bool parse_seed(FinetuneSeed *out, const Finetune *f, uint64_t seed, const Bytes *file,
+                       Err *err) {
     cJSON *object = cJSON_ParseWithLength((const char *)file->data, file->size);
     bool ok = cJSON_IsObject(object) && take_seed(out, object);
     if (!ok)
         err_set(err, ERR_FAILED, "not the result of a seed: remove it to train the seed again");
-    ok = ok && check_hash(object, "data_hash", f->data_hash, "other rows", err) &&
+    ok = ok && check_seed(out, seed, err) &&
+         check_hash(object, "data_hash", f->data_hash, "other rows", err) &&
          check_hash(object, "init_hash", f->init_hash, "another finetune.init", err);
     cJSON_Delete(object);
     return ok;
@@ -165,7 +165,7 @@ bool finetune_read_seed(FinetuneSeed *out, bool *found, const Finetune *f, uint6
                        "again",
                        path);
     if (!io_read_file(&file, path, LARGEST_FILE, err)) return false;
-    bool ok = parse_seed(out, f, &file, err) || err_context(err, "%s", path);
+    bool ok = parse_seed(out, f, seed, &file, err) || err_context(err, "%s", path);
     io_bytes_free(&file);
     if (!ok) return false;
     out->checkpoint = strdup(best);

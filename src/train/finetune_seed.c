@@ -55,7 +55,7 @@ static bool score_valid(ClassScore *out, Finetune *f, Err *err) {
     return ok && class_eval_score(out, f->log_probs, &f->valid, f->labels.count, err);
 }
 
-static void log_score(SeedRun *r, const ClassScore *score) {
+static void log_score(const SeedRun *r, const ClassScore *score) {
     const Finetune *f = r->f;
     log_info("step %" PRIu64 "  epoch %.2f  validation: accuracy %.4f, f1 %.4f, mcc %.4f, loss "
              "%.4f on %zu rows (most frequent class: %.4f)",
@@ -65,7 +65,21 @@ static void log_score(SeedRun *r, const ClassScore *score) {
         log_warn("all %zu predictions are %s, though the rows have several classes: the learning "
                  "rate may be too high, or the training too short",
                  score->count, f->labels.names[score->collapsed - 1]);
-    r->collapsed = score->collapsed > 0;
+}
+
+/* Where the score is the best so far; else one more evaluation without a better one. */
+static bool keep_best(SeedRun *r, const Metrics *line, double metric, Err *err) {
+    r->waited++;
+    if (!(metric > r->best)) return true;
+    r->best = metric;
+    r->waited = 0;
+    r->state.best_valid_loss = line->valid_loss;
+    r->state.best_step = r->state.step;
+    r->result->score = r->result->last;
+    r->result->best_step = r->state.step;
+    r->result->best_epoch = line->epoch;
+    r->result->collapsed = r->collapsed;
+    return save_best(r, err);
 }
 
 /* On the validation rows, into *line; keeps best.ckpt. */
@@ -79,23 +93,14 @@ static bool evaluate(SeedRun *r, Metrics *line, Err *err) {
     line->mcc = score.mcc;
     line->majority = score.majority;
     log_score(r, &score);
+    r->collapsed = score.collapsed > 0;
     r->result->last = (FinetuneScore){score.accuracy, score.f1, score.mcc, score.loss};
     double metric = class_score_metric(&score, (int)r->f->of_seed.finetune.metric);
     class_score_free(&score);
     if (!isfinite(line->valid_loss))
-        return train_blocks_fail_nonfinite(&r->f->trainer.blocks, r->state.step, line->valid_loss,
-                                           line->grad_norm, line->lr, err);
-    r->waited++;
-    if (!(metric > r->best)) return true;
-    r->best = metric;
-    r->waited = 0;
-    r->state.best_valid_loss = line->valid_loss;
-    r->state.best_step = r->state.step;
-    r->result->score = r->result->last;
-    r->result->best_step = r->state.step;
-    r->result->best_epoch = line->epoch;
-    r->result->collapsed = r->collapsed;
-    return save_best(r, err);
+        return train_blocks_fail_nonfinite(&r->f->trainer.blocks, r->state.step, "validation loss",
+                                           line->valid_loss, line->grad_norm, line->lr, err);
+    return keep_best(r, line, metric, err);
 }
 
 /* ---- steps */

@@ -44,9 +44,8 @@ static bool take_model(Finetune *f, Err *err) {
     if (config_is_given(config, "model.dropout")) config->model.dropout = given.dropout;
     if (config_is_given(config, "model.attention_dropout"))
         config->model.attention_dropout = given.attention_dropout;
-    if (config_is_given(config, "model.head_dropout"))
-        config->model.head_dropout = given.head_dropout;
-    config->model.head_pooling = given.head_pooling; /* the head is new */
+    config->model.head_dropout = given.head_dropout; /* the head is new */
+    config->model.head_pooling = given.head_pooling;
     if (!config_is_given(config, "train.micro_batch"))
         config->train.micro_batch =
             config_default_micro_batch(config->model.n, config->train.batch);

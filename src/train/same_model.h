@@ -15,8 +15,8 @@ typedef enum TakenOver {
                      values depend on may differ */
 } TakenOver;
 
-/* ERR_CONFIG unless the `model` keys are those the checkpoint's config has, dropouts apart: the
- * message names the key, where it was given, and both values. */
+/* ERR_CONFIG unless the `model` keys are those the checkpoint's config has, dropouts and
+ * head_pooling apart: the message names the key, where it was given, and both values. */
 bool same_model_check(const Config *config, const Config *stored, TakenOver taken, Err *err);
 
 #endif

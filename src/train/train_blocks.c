@@ -25,8 +25,8 @@ void train_blocks_destroy(TrainBlocks *blocks) {
     *blocks = (TrainBlocks){0};
 }
 
-bool train_blocks_fail_nonfinite(const TrainBlocks *blocks, uint64_t step, double loss,
-                                 double grad_norm, double lr, Err *err) {
+bool train_blocks_fail_nonfinite(const TrainBlocks *blocks, uint64_t step, const char *what,
+                                 double loss, double grad_norm, double lr, Err *err) {
     char where[96] = "no weight or gradient, but what is computed from them";
     const char *name = params_first_nonfinite(blocks->weights.block, blocks->table);
     if (name) {
@@ -37,16 +37,16 @@ bool train_blocks_fail_nonfinite(const TrainBlocks *blocks, uint64_t step, doubl
     }
     return err_set(err, ERR_NONFINITE,
                    "step %" PRIu64
-                   ": loss %g, gradient norm %g at learning rate %g; first tensor that is not "
+                   ": %s %g, gradient norm %g at learning rate %g; first tensor that is not "
                    "finite: %s. Lower optimizer.lr, or set optimizer.clip",
-                   step, loss, grad_norm, lr, where);
+                   step, what, loss, grad_norm, lr, where);
 }
 
 bool train_blocks_update(TrainBlocks *blocks, double *grad_norm, const OptimizerConfig *optimizer,
                          double loss, double lr, uint64_t step, Err *err) {
     double norm = *grad_norm = optimizer_grad_norm(blocks->grads.block, blocks->table);
     if (!isfinite(loss) || !isfinite(norm))
-        return train_blocks_fail_nonfinite(blocks, step, loss, norm, lr, err);
+        return train_blocks_fail_nonfinite(blocks, step, "loss", loss, norm, lr, err);
     optimizer_step(blocks->weights.block, blocks->adam_m, blocks->adam_v, blocks->grads.block,
                    blocks->table, optimizer, lr, optimizer_clip_scale(norm, optimizer->clip), step);
     return true;

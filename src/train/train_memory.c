@@ -1,12 +1,28 @@
 #include "train_memory.h"
 
+#include <stdio.h>
+
 #include "activations.h"
 #include "arena.h"
 #include "batcher.h"
+#include "log.h"
 #include "optimizer.h"
-#include "trainer.h"
+#include "system_memory.h"
 
 static const double MIB = 1 << 20;
+
+size_t train_most_sequences(const Config *config, size_t micro_batch) {
+    const ModelConfig *model = &config->model;
+    bool is_task = config->finetune.task != TASK_NONE;
+    if (!is_task && config->train.short_rate == 0) return micro_batch;
+    /* windows, like the keys of full attention, are no more than the tokens */
+    bool has_few_keys = model->attention == ATTENTION_FULL || model_pools(model);
+    if (is_task && has_few_keys) return config->train.batch;
+    size_t rows = has_few_keys ? CONFIG_SHORTEST_PIECE : params_largest_k(model);
+    size_t most = micro_batch * model->n / rows;
+    if (most < micro_batch) most = micro_batch;
+    return is_task && most > config->train.batch ? config->train.batch : most;
+}
 
 static bool add(size_t *sum, size_t term) {
     *sum += term;
@@ -27,16 +43,35 @@ bool train_memory(TrainMemory *out, const Config *config, const ParamTable *tabl
         !size_mul(table->block_reals, sizeof(real), &out->weights) ||
         !size_mul(out->weights, optimizer_moments(&config->optimizer), &out->moments))
         return fail_overflow(config, micro_batch, err);
-    size_t sequences =
-        config->model.classes ? micro_batch : trainer_most_sequences(config, micro_batch);
-    if (!activations_bytes(&out->activations, &config->model, sequences, tokens, ACTS_TRAINING,
-                           err))
+    if (!activations_bytes(&out->activations, &config->model,
+                           train_most_sequences(config, micro_batch), tokens, ACTS_TRAINING, err))
         return false;
     out->gradients = out->weights;
     bool fits = add(&out->total, out->weights) && add(&out->total, out->gradients) &&
                 add(&out->total, out->moments) && add(&out->total, out->activations) &&
                 add(&out->total, out->batch);
     return fits || fail_overflow(config, micro_batch, err);
+}
+
+bool train_memory_check(const TrainMemory *m, const Config *config, size_t micro_batch, Err *err) {
+    bool is_task = config->finetune.task != TASK_NONE;
+    char limit[48] = "";
+    size_t available = 0;
+    bool known = system_memory_available(&available);
+    if (known) snprintf(limit, sizeof limit, " of %.1f available", (double)available / MIB);
+    log_info("memory: parameters %.1f MiB, gradients %.1f, moments %.1f, activations %.1f, batch "
+             "%.1f; %.1f MiB%s; %zu sequences at a time%s",
+             (double)m->weights / MIB, (double)m->gradients / MIB, (double)m->moments / MIB,
+             (double)m->activations / MIB, (double)m->batch / MIB, (double)m->total / MIB, limit,
+             micro_batch, is_task ? ", or as many tokens of shorter ones" : "");
+    if (!known || m->total <= available) return true;
+    return err_set(
+        err, ERR_FAILED,
+        "training needs %.1f MiB of memory, %.1f MiB are available: lower "
+        "train.micro_batch (now %zu; the activations take %.1f MiB)%s%s",
+        (double)m->total / MIB, (double)available / MIB, micro_batch, (double)m->activations / MIB,
+        is_task ? "" : ", model.n or the model's size",
+        config->model.recompute == RECOMPUTE_LAYER ? "" : ", or set train.recompute to layer");
 }
 
 static bool fits(const Config *config, const ParamTable *table, size_t micro_batch) {

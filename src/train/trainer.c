@@ -101,8 +101,8 @@ static bool evaluate(Trainer *t, Metrics *line, Err *err) {
              fabs(entropy - score.loss), score.loss <= entropy ? "below" : "ABOVE", entropy);
     log_profile(t, true);
     if (!isfinite(score.loss)) {
-        return train_blocks_fail_nonfinite(&t->blocks, t->state.step, score.loss, line->grad_norm,
-                                           line->lr, err);
+        return train_blocks_fail_nonfinite(&t->blocks, t->state.step, "held-out loss", score.loss,
+                                           line->grad_norm, line->lr, err);
     }
     if (!(score.loss < t->state.best_valid_loss)) return true;
     t->state.best_valid_loss = score.loss;

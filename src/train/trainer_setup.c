@@ -19,7 +19,6 @@
 
 enum { PATH_SIZE = TRAINING_PATH_SIZE };
 
-static const double MIB = 1 << 20;
 
 static bool run_path(char *out, const Trainer *t, const char *name, Err *err) {
     return training_path(out, t->config.run_dir, name, err);
@@ -125,42 +124,15 @@ static void log_data(const Trainer *t) {
 
 /* ---- memory */
 
-size_t trainer_most_sequences(const Config *config, size_t whole) {
-    const ModelConfig *model = &config->model;
-    /* of a piece; windows, like the keys of full attention, are no more than the tokens */
-    bool has_few_keys = model->attention == ATTENTION_FULL || model_pools(model);
-    size_t rows = has_few_keys ? CONFIG_SHORTEST_PIECE : params_largest_k(model);
-    size_t pieces = whole * model->n / rows;
-    return config->train.short_rate > 0 && pieces > whole ? pieces : whole;
-}
-
-static bool check_memory(const Trainer *t, Err *err) {
-    TrainMemory m;
-    if (!train_memory(&m, &t->config, &t->table, t->micro_batch, err)) return false;
-    size_t available = 0;
-    bool known = system_memory_available(&available);
-    log_info("memory: parameters %.1f MiB, gradients %.1f, moments %.1f, activations %.1f, batch "
-             "%.1f; %.1f MiB of %.1f available; %zu sequences at a time",
-             (double)m.weights / MIB, (double)m.gradients / MIB, (double)m.moments / MIB,
-             (double)m.activations / MIB, (double)m.batch / MIB, (double)m.total / MIB,
-             (double)available / MIB, t->micro_batch);
-    if (!known || m.total <= available) return true;
-    return err_set(
-        err, ERR_FAILED,
-        "training needs %.1f MiB of memory, %.1f MiB are available: lower "
-        "train.micro_batch (now %zu; the "
-        "activations take %.1f MiB), model.n or the model's size%s",
-        (double)m.total / MIB, (double)available / MIB, t->micro_batch, (double)m.activations / MIB,
-        t->config.model.recompute == RECOMPUTE_LAYER ? "" : ", or set train.recompute to layer");
-}
-
 static bool allocate(Trainer *t, Err *err) {
     const ModelConfig *model = &t->config.model;
     if (!train_micro_batch(&t->micro_batch, &t->config, &t->table, err)) return false;
     if (t->config.train.memory > 0) t->config.train.micro_batch = t->micro_batch;
-    t->plan.most_sequences = trainer_most_sequences(&t->config, t->micro_batch);
+    t->plan.most_sequences = train_most_sequences(&t->config, t->micro_batch);
     t->plan.most_tokens = t->micro_batch * model->n;
-    return check_memory(t, err) &&
+    TrainMemory memory;
+    return train_memory(&memory, &t->config, &t->table, t->micro_batch, err) &&
+           train_memory_check(&memory, &t->config, t->micro_batch, err) &&
            train_blocks_create(&t->blocks, &t->table, model, &t->config.optimizer, err) &&
            activations_create(&t->acts, model, t->plan.most_sequences, t->plan.most_tokens,
                               ACTS_TRAINING, err) &&

@@ -96,4 +96,33 @@ begin text_of_tasks && {
     expect "what it said: $(cat err)" grep -q 'empty.tsv: no rows' err
     task_text mnli pairs.tsv
     expect_status 2
+    { echo sentence; seq 41; } >many.tsv
+    task_text sst2 many.tsv
+    expect "forty in a document: $(grep -n '^$' out | paste -sd' ')" [ "$(grep -n '^$' out | paste -sd' ')" = '41: 43:' ]
+    printf 'sentence\nÉTAT Good\n' >accents.tsv
+    for locale in C C.UTF-8; do
+        LC_ALL=$locale task_text sst2 accents.tsv
+        expect "in $locale: $(cat out)" grep -qx 'État good' out
+    done
+    printf 'id\tquestion1\tquestion2\n0\tWho?\tWhy?\n1\tHow?\n' >short.tsv
+    task_text qqp short.tsv
+    expect_status 1
+    expect "what it said: $(cat err)" [ "$(cat err)" = 'short.tsv: line 3: no column question2' ]
+    head -c 40 pairs.tsv.gz >cut.tsv.gz
+    task_text qqp cut.tsv.gz pairs.tsv
+    expect "a truncated file is taken: $(cat out)" [ "$status" != 0 ]
+    expect "what it said: $(cat err)" [ "$(grep -c cut.tsv.gz err)" = 1 ]
+    expect_no_out
+    rm reviews/neg/*
+    task_text imdb reviews
+    expect_status 0
+    rm -r reviews/neg
+    task_text imdb reviews
+    expect_status 1
+    expect "what it said: $(cat err)" [ "$(cat err)" = 'reviews: no folder neg' ]
+    mkdir reviews/neg
+    rm reviews/pos/*
+    task_text imdb reviews
+    expect_status 1
+    expect "what it said: $(cat err)" [ "$(cat err)" = 'reviews: no reviews' ]
 }
