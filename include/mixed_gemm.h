@@ -7,8 +7,8 @@
  *         are scaled by powers of two, so that the range is no concern: what is below 2^-17 of its
  *         panel's largest number loses precision, what is below 2^-28 of it may count as zero; and
  *         so do sums below 2^-21 and 2^-32 of the product of the two panels' largest.  Sums
- *         of MIXED_CHAIN products are made in fp16 and added up in float: their rounding is about a
- *         third of what rounding the factors to bf16 does. */
+ *         of MIXED_CHAIN products are made in fp16 and added up in float: the error of a product
+ *         is then about 0.6 of that of bf16 (tests/test_mixed_gemm.c). */
 #ifndef MIXED_GEMM_H
 #define MIXED_GEMM_H
 
