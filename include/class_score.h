@@ -28,7 +28,4 @@ bool class_score_compute(ClassScore *out, const int32_t *truth, const int32_t *p
                          size_t count, size_t classes, double loss_sum, Err *err);
 void class_score_free(ClassScore *score); /* accepts a zeroed score */
 
-/* The value that finetune.metric names. */
-double class_score_metric(const ClassScore *score, int metric); /* ClassMetric of config.h */
-
 #endif

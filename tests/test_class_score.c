@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "config.h"
+#include "finetune.h"
 #include "harness.h"
 #include "io.h"
 #include "rng.h"
@@ -122,10 +122,10 @@ static void test_permuted_classes(void) {
 }
 
 static void test_metric_by_name(void) {
-    const ClassScore s = {.accuracy = 0.1, .f1 = 0.2, .mcc = 0.3, .macro_f1 = 0.4};
-    CHECK_CLOSE(class_score_metric(&s, METRIC_ACCURACY), 0.1, 0);
-    CHECK_CLOSE(class_score_metric(&s, METRIC_F1), 0.2, 0);
-    CHECK_CLOSE(class_score_metric(&s, METRIC_MCC), 0.3, 0);
+    const FinetuneScore s = {.accuracy = 0.1, .f1 = 0.2, .mcc = 0.3, .loss = 0.4};
+    CHECK_CLOSE(finetune_metric(&s, METRIC_ACCURACY), 0.1, 0);
+    CHECK_CLOSE(finetune_metric(&s, METRIC_F1), 0.2, 0);
+    CHECK_CLOSE(finetune_metric(&s, METRIC_MCC), 0.3, 0);
 }
 
 static void check_refused(const int32_t *truth, const int32_t *predicted, size_t count,

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "config.h"
-
 static uint64_t cell(const ClassScore *s, size_t truth, size_t predicted) {
     return s->confusion[truth * s->classes + predicted];
 }
@@ -100,13 +98,4 @@ void class_score_free(ClassScore *score) {
     if (!score) return;
     free(score->confusion);
     *score = (ClassScore){0};
-}
-
-double class_score_metric(const ClassScore *score, int metric) {
-    switch ((ClassMetric)metric) {
-    case METRIC_F1: return score->f1;
-    case METRIC_MCC: return score->mcc;
-    case METRIC_ACCURACY: break;
-    }
-    return score->accuracy;
 }

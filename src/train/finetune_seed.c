@@ -68,7 +68,8 @@ static void log_score(const SeedRun *r, const ClassScore *score) {
 }
 
 /* Where the score is the best so far; else one more evaluation without a better one. */
-static bool keep_best(SeedRun *r, const Metrics *line, double metric, Err *err) {
+static bool keep_best(SeedRun *r, const Metrics *line, Err *err) {
+    double metric = finetune_metric(&r->result->last, r->f->of_seed.finetune.metric);
     r->waited++;
     if (!(metric > r->best)) return true;
     r->best = metric;
@@ -95,12 +96,11 @@ static bool evaluate(SeedRun *r, Metrics *line, Err *err) {
     log_score(r, &score);
     r->collapsed = score.collapsed > 0;
     r->result->last = (FinetuneScore){score.accuracy, score.f1, score.mcc, score.loss};
-    double metric = class_score_metric(&score, (int)r->f->of_seed.finetune.metric);
     class_score_free(&score);
     if (!isfinite(line->valid_loss))
         return train_blocks_fail_nonfinite(&r->f->trainer.blocks, r->state.step, "validation loss",
                                            line->valid_loss, line->grad_norm, line->lr, err);
-    return keep_best(r, line, metric, err);
+    return keep_best(r, line, err);
 }
 
 /* ---- steps */
