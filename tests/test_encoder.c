@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "layer_keys.h"
 #include "model_fixture.h"
 
 /* Relative to the largest element.  Two ways of computing the same thing differ by rounding
@@ -178,11 +179,11 @@ static void test_orders_agree_across_scopes(void) {
         config.tie_kv = tie;
         Model layer, head;
         model_create(&layer, &config, 4, 28, ACTS_TRAINING);
-        CHECK(encoder_compresses_first(&config, 0, batch.B, batch.total) &&
-              encoder_compresses_first(&config, 1, batch.B, batch.total));
+        CHECK(layer_compresses_first(&config, 0, batch.B, batch.total) &&
+              layer_compresses_first(&config, 1, batch.B, batch.total));
         config.scope = SCOPE_HEAD;
         model_create(&head, &config, 4, 28, ACTS_TRAINING);
-        CHECK(!encoder_compresses_first(&config, 0, batch.B, batch.total));
+        CHECK(!layer_compresses_first(&config, 0, batch.B, batch.total));
         const char *names[] = {"layer0.seq_proj_k", "layer0.seq_proj_v", "layer1.seq_proj_k",
                                "layer1.seq_proj_v"};
         for (size_t i = 0; i < 4; i += 1 + tie) {
@@ -222,8 +223,8 @@ static void test_orders_agree_across_batches(void) {
         Model m;
         model_create(&m, &config, B, TOTAL, ACTS_TRAINING);
         for (size_t l = 0; l < 2; l++) {
-            CHECK(!encoder_compresses_first(&config, l, many.B, many.total));
-            CHECK(encoder_compresses_first(&config, l, few.B, few.total));
+            CHECK(!layer_compresses_first(&config, l, many.B, many.total));
+            CHECK(layer_compresses_first(&config, l, few.B, few.total));
         }
         real kept[(N + 10) * C];
         forward(&m, &many);

@@ -3,6 +3,7 @@
 
 #include "encoder.h"
 #include "harness.h"
+#include "layer_keys.h"
 #include "model_gradcheck.h"
 
 static void require_both_orders(const ModelConfig *config) {
@@ -11,9 +12,9 @@ static void require_both_orders(const ModelConfig *config) {
     for (size_t b = 0; b < GRAD_B_SHORT; b++) few.total += grad_lengths_short[b];
     CHECK_INT(few.total, GRAD_TOTAL_MOST);
     for (size_t l = 0; l < config->layers; l++) {
-        CHECK(encoder_compresses_first(config, l, many.B, many.total) ==
+        CHECK(layer_compresses_first(config, l, many.B, many.total) ==
               (config->scope != SCOPE_HEAD));
-        CHECK(!encoder_compresses_first(config, l, few.B, few.total));
+        CHECK(!layer_compresses_first(config, l, few.B, few.total));
     }
 }
 

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 #include "activations.h"
-#include "encoder.h"
+#include "batch.h"
 #include "harness.h"
+#include "layer_keys.h"
 #include "train_memory.h"
 
 /* Two layers of sizes that all differ: n 11, width 12, 3 heads, ffn 20, vocabulary 37, k 5 and
@@ -145,8 +146,8 @@ static void test_flops_of_classifiers(void) {
 static void test_flops_of_short_sequences(void) {
     const size_t lengths[] = {2, 3};
     ModelConfig config = config_small();
-    CHECK_INT(encoder_short_length(&config, 0, 2, 5), 3);
-    CHECK_INT(encoder_short_length(&config, 1, 2, 5), 3);
+    CHECK_INT(layer_short_length(&config, 0, 2, 5), 3);
+    CHECK_INT(layer_short_length(&config, 1, 2, 5), 3);
     double forward = 15360 + 5760 + 1404 + 1092 + 1176;
     CHECK_CLOSE(plan_step_flops(&config, lengths, 2, 1), 3 * forward, 0);
     config.projection = PROJECTION_FIXED; /* no gradients of E and F: 2*2*13*3*5 and 3 */
@@ -165,7 +166,7 @@ static void test_flops_follow_the_model(void) {
         double wanted = 0, total = (double)batch.total;
         for (size_t l = 0; l < 2; l++) {
             double P = (double)config.k[l];
-            bool compress = encoder_compresses_first(&config, l, batch.B, batch.total);
+            bool compress = layer_compresses_first(&config, l, batch.B, batch.total);
             compressed += compress;
             ties += batch.total == 2 * config.k[l];
             wanted +=
@@ -173,7 +174,7 @@ static void test_flops_follow_the_model(void) {
             for (size_t b = 0; b < 2; b++) { /* projections, attention */
                 double T = (double)lengths[b];
                 bool is_short =
-                    lengths[b] <= encoder_short_length(&config, l, batch.B, batch.total);
+                    lengths[b] <= layer_short_length(&config, l, batch.B, batch.total);
                 brief += is_short;
                 wanted += is_short ? 4 * T * T * 3 * (4 + P)
                                    : 2 * T * P * 12 * (compress ? 1 : 2) + 4 * T * P * 12;

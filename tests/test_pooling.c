@@ -4,6 +4,7 @@
 
 #include "encoder.h"
 #include "harness.h"
+#include "layer_keys.h"
 #include "model_gradcheck.h"
 #include "pool_project.h"
 
@@ -314,12 +315,12 @@ static void test_keys_of_short_sequences(void) {
     for (Projection p = PROJECTION_LINEAR; p <= PROJECTION_CONV; p++) {
         ModelConfig config = config_pooling(p, 4, N);
         bool pools = p >= PROJECTION_MEAN;
-        CHECK_INT(encoder_key_rows(&config, 0, 1), pools ? 1 : 4);
-        CHECK_INT(encoder_key_rows(&config, 0, 3), pools ? 2 : 4);
-        CHECK_INT(encoder_key_rows(&config, 0, N), 4);
-        CHECK_INT(encoder_key_rows(&config, 1, 3), pools ? 3 : N);
+        CHECK_INT(layer_key_rows(&config, 0, 1), pools ? 1 : 4);
+        CHECK_INT(layer_key_rows(&config, 0, 3), pools ? 2 : 4);
+        CHECK_INT(layer_key_rows(&config, 0, N), 4);
+        CHECK_INT(layer_key_rows(&config, 1, 3), pools ? 3 : N);
         config.attention = ATTENTION_FULL;
-        CHECK_INT(encoder_key_rows(&config, 0, 3), 3);
+        CHECK_INT(layer_key_rows(&config, 0, 3), 3);
     }
 }
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "clock.h"
-#include "encoder.h"
 #include "harness.h"
+#include "layer_keys.h"
 #include "mlm_head.h"
 #include "model_fixture.h"
 #include "plan.h"
@@ -85,10 +85,10 @@ static void check_step(ModelConfig config) {
         CHECK(profile.parts[i].laps == 0 || profile.parts[i].bytes > 0);
     }
     for (size_t l = 0; l < config.layers; l++) {
-        size_t longer_than = encoder_short_length(&config, l, B, TOTAL);
+        size_t longer_than = layer_short_length(&config, l, B, TOTAL);
         for (size_t b = 0; b < B; b++) {
             size_t T = lengths[b], C = config.width, P = config.k[l];
-            size_t keys = encoder_key_rows(&config, l, T);
+            size_t keys = layer_key_rows(&config, l, T);
             again +=
                 (double)(2 * T * (T > longer_than ? keys * C : T * (C + 2 * config.heads * P)));
         }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "encoder.h"
+#include "layer_keys.h"
 #include "params.h"
 #include "train_memory.h"
 
@@ -53,14 +53,14 @@ static void add_keys_values(Flops *f, const ModelConfig *config, size_t l, const
     if (config->attention == ATTENTION_FULL) {
         add_linear(f, (double)total, C, 2 * C);
     } else if (model_pools(config)) {
-        bool pools_first = encoder_compresses_first(config, l, B, total);
+        bool pools_first = layer_compresses_first(config, l, B, total);
         add_linear(f, (double)(pools_first ? keys : total), C, 2 * C);
         if (config->projection == PROJECTION_CONV) add_convolution(f, (double)total, C);
-    } else if (encoder_compresses_first(config, l, B, total)) {
+    } else if (layer_compresses_first(config, l, B, total)) {
         add_seq_projection(f, config, (double)total, P, config->tie_kv ? 1 : 2);
         add_linear(f, (double)B * P, C, 2 * C);
     } else {
-        size_t longer_than = encoder_short_length(config, l, B, total);
+        size_t longer_than = layer_short_length(config, l, B, total);
         add_linear(f, (double)total, C, 2 * C);
         add_seq_projection(f, config, long_tokens(lengths, B, longer_than), P, 2);
     }
@@ -80,13 +80,13 @@ static void add_short(Flops *f, const ModelConfig *config, size_t l, size_t T) {
 /* Scores and weighted sums of layer l. */
 static void add_attention(Flops *f, const ModelConfig *config, size_t l, const size_t *lengths,
                           size_t B, size_t total) {
-    size_t longer_than = encoder_short_length(config, l, B, total);
+    size_t longer_than = layer_short_length(config, l, B, total);
     for (size_t b = 0; b < B; b++) {
         if (lengths[b] <= longer_than) {
             add_short(f, config, l, lengths[b]);
             continue;
         }
-        double T = (double)lengths[b], keys = (double)encoder_key_rows(config, l, lengths[b]);
+        double T = (double)lengths[b], keys = (double)layer_key_rows(config, l, lengths[b]);
         double products = 2 * 2 * T * keys * (double)config->width;
         f->forward += products;
         f->inputs += 2 * products; /* both factors of both products are activations */
@@ -101,7 +101,7 @@ static Flops count_flops(const ModelConfig *config, const size_t *lengths, size_
     for (size_t b = 0; b < B; b++) total += lengths[b];
     for (size_t l = 0; l < config->layers; l++) {
         size_t keys = 0;
-        for (size_t b = 0; b < B; b++) keys += encoder_key_rows(config, l, lengths[b]);
+        for (size_t b = 0; b < B; b++) keys += layer_key_rows(config, l, lengths[b]);
         add_linear(&f, (double)total, C, 2 * C); /* queries and output map */
         add_keys_values(&f, config, l, lengths, B, total, keys);
         add_attention(&f, config, l, lengths, B, total);

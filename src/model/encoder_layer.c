@@ -2,9 +2,9 @@
 
 #include "attention.h"
 #include "dropout.h"
-#include "encoder.h"
 #include "gelu.h"
 #include "laps.h"
+#include "layer_keys.h"
 #include "linear.h"
 #include "projected_kv.h"
 #include "short_attention.h"
@@ -16,7 +16,7 @@ static double dropout_rate(const Pass *pass, double rate) {
 size_t attention_short_length(const Pass *pass, size_t l) {
     const Activations *acts = pass->acts;
     if (acts->kernel || acts->wants_keys) return 0;
-    return encoder_short_length(pass->config, l, pass->batch->B, pass->batch->total);
+    return layer_short_length(pass->config, l, pass->batch->B, pass->batch->total);
 }
 
 /* Sizes of layer l's attention; fills acts->key_start. */
@@ -27,7 +27,7 @@ static AttentionShape attention_shape(const Pass *pass, size_t l) {
     key_start[0] = 0;
     for (size_t b = 0; b < batch->B; b++)
         key_start[b + 1] =
-            key_start[b] + encoder_key_rows(config, l, batch->start[b + 1] - batch->start[b]);
+            key_start[b] + layer_key_rows(config, l, batch->start[b + 1] - batch->start[b]);
     return (AttentionShape){
         .B = batch->B,
         .H = config->heads,

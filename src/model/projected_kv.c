@@ -1,7 +1,7 @@
 #include "projected_kv.h"
 
-#include "encoder.h"
 #include "laps.h"
+#include "layer_keys.h"
 #include "linear.h"
 #include "pooled_kv.h"
 #include "seq_project.h"
@@ -126,7 +126,7 @@ void projected_kv_forward(const Pass *pass, size_t l, const real *x) {
     if (config->attention == ATTENTION_FULL) {
         feature_forward(pass, &keys, keys.out, x);
         feature_forward(pass, &values, values.out, x);
-    } else if (encoder_compresses_first(config, l, pass->batch->B, total)) {
+    } else if (layer_compresses_first(config, l, pass->batch->B, total)) {
         project(pass, keys.pre, x, keys.proj, P, 0);
         if (!config->tie_kv) project(pass, values.pre, x, values.proj, P, 0);
         compress_first_forward(pass, &keys, P, keys.pre);
@@ -152,7 +152,7 @@ void projected_kv_backward(const Pass *pass, size_t l, real *d_x, const real *x,
     if (config->attention == ATTENTION_FULL) {
         feature_backward(pass, &keys, d_x, keys.d_out, x);
         feature_backward(pass, &values, d_x, values.d_out, x);
-    } else if (encoder_compresses_first(config, l, pass->batch->B, total)) {
+    } else if (layer_compresses_first(config, l, pass->batch->B, total)) {
         compress_first_backward(pass, &keys, P, d_k, keys.pre, 0);
         if (!config->tie_kv) {
             project_backward(pass, d_x, &keys, d_k, x, P, 0, 1);

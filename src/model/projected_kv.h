@@ -1,6 +1,6 @@
 /* Projected keys and values of a layer, kp = E (x Wk^T + 1 bk^T) and vp = F (x Wv^T + 1 bv^T):
  * feature projection, then sequence projection (arXiv 2006.04768, equation 7), computed in the
- * order that encoder_compresses_first names.  A model that pools windows instead: pooled_kv.h. */
+ * order that layer_compresses_first names.  A model that pools windows instead: pooled_kv.h. */
 #ifndef PROJECTED_KV_H
 #define PROJECTED_KV_H
 
