@@ -137,46 +137,81 @@ static size_t median_length(const TaskData *data) {
     return median;
 }
 
+/* Rows of each class. */
+typedef struct ClassCounts {
+    size_t *of;    /* (classes) */
+    size_t top;    /* the most frequent class */
+    size_t absent; /* classes without a row */
+} ClassCounts;
+
+static bool count_classes(ClassCounts *out, const LabelSet *labels, const TaskData *data,
+                          Err *err) {
+    *out = (ClassCounts){.of = calloc(labels->count, sizeof *out->of)};
+    if (!out->of) return err_set(err, ERR_FAILED, "no memory for %zu classes", labels->count);
+    for (size_t i = 0; i < data->count; i++) out->of[data->labels[i]]++;
+    for (size_t c = 0; c < labels->count; c++) {
+        if (out->of[c] > out->of[out->top]) out->top = c;
+        out->absent += out->of[c] == 0;
+    }
+    return true;
+}
+
 /* "negative 120, positive 130"; the last of many classes are only counted. */
-static void show_counts(char *out, size_t size, const LabelSet *labels, const size_t *counts) {
+static void show_counts(char *out, size_t size, const LabelSet *labels, const ClassCounts *counts) {
     size_t used = 0;
     for (size_t c = 0; c < labels->count && c < CLASSES_SHOWN && used < size; c++)
         used += (size_t)snprintf(out + used, size - used, "%s%.40s %zu", c ? ", " : "",
-                                 labels->names[c], counts[c]);
+                                 labels->names[c], counts->of[c]);
     if (labels->count > CLASSES_SHOWN && used < size)
         snprintf(out + used, size - used, ", and %zu classes more", labels->count - CLASSES_SHOWN);
 }
 
-/* Logs one part, *largest being the rows of its most frequent class; `needed`: more than one class
- * must be there. */
-static bool describe(size_t *largest, const Finetune *f, const TaskData *data, const char *name,
-                     bool needed, Err *err) {
+static void log_part(const Finetune *f, const TaskData *data, const char *name,
+                     const ClassCounts *counts) {
     char shown[640] = "";
-    size_t classes = f->labels.count, top = 0, absent = 0;
-    size_t *counts = calloc(classes, sizeof *counts);
-    if (!counts) return err_set(err, ERR_FAILED, "no memory for %zu classes", classes);
-    for (size_t i = 0; i < data->count; i++) counts[data->labels[i]]++;
-    for (size_t c = 0; c < classes; c++) {
-        if (counts[c] > counts[top]) top = c;
-        absent += counts[c] == 0;
-    }
-    *largest = counts[top];
     show_counts(shown, sizeof shown, &f->labels, counts);
-    free(counts);
     log_info("%s: %zu rows (%s); %zu tokens at the median, %zu at most, %zu rows cut to n = %zu",
              name, data->count, shown, median_length(data), data->longest, data->cut,
              f->config.model.n);
-    if (*largest == data->count && needed)
-        return err_set(err, ERR_FAILED,
-                       "%s: all %zu rows are of the class %.60s: wanted rows of at least two "
-                       "classes to tell apart",
-                       name, data->count, f->labels.names[top]);
-    if (absent) log_warn("%s has no row of %zu of the %zu classes", name, absent, classes);
+}
+
+static void warn_of_absent(const LabelSet *labels, const char *name, const ClassCounts *counts) {
+    if (counts->absent)
+        log_warn("%s has no row of %zu of the %zu classes", name, counts->absent, labels->count);
+}
+
+/* There must be classes to tell apart. */
+static bool describe_train(const Finetune *f, Err *err) {
+    static const char name[] = "data.train";
+    ClassCounts counts;
+    if (!count_classes(&counts, &f->labels, &f->train, err)) return false;
+    log_part(f, &f->train, name, &counts);
+    bool ok = counts.of[counts.top] < f->train.count;
+    if (ok)
+        warn_of_absent(&f->labels, name, &counts);
+    else
+        err_set(err, ERR_FAILED,
+                "%s: all %zu rows are of the class %.60s: wanted rows of at least two classes to "
+                "tell apart",
+                name, f->train.count, f->labels.names[counts.top]);
+    free(counts.of);
+    return ok;
+}
+
+/* Sets f->majority. */
+static bool describe_valid(Finetune *f, Err *err) {
+    const char *name = f->config.finetune.holdout > 0 ? "held out of data.train" : "data.valid";
+    ClassCounts counts;
+    if (!count_classes(&counts, &f->labels, &f->valid, err)) return false;
+    log_part(f, &f->valid, name, &counts);
+    warn_of_absent(&f->labels, name, &counts);
+    f->majority = (double)counts.of[counts.top] / (double)f->valid.count;
+    log_info("always answering the most frequent class: accuracy %.4f", f->majority);
+    free(counts.of);
     return true;
 }
 
 bool finetune_read_data(Finetune *f, Err *err) {
-    size_t largest = 0;
     Rows rows = {0};
     bool ok = read_rows(&rows, &f->config, NULL, f->tokenizer, err) &&
               hash_rows(&f->data_hash, rows.data, err) &&
@@ -187,11 +222,5 @@ bool finetune_read_data(Finetune *f, Err *err) {
         memset(rows.data, 0, sizeof rows.data);
     }
     rows_free(&rows);
-    if (!ok) return false;
-    if (!describe(&largest, f, &f->train, "data.train", true, err)) return false;
-    const char *name = f->config.finetune.holdout > 0 ? "held out of data.train" : "data.valid";
-    if (!describe(&largest, f, &f->valid, name, false, err)) return false;
-    f->majority = (double)largest / (double)f->valid.count;
-    log_info("always answering the most frequent class: accuracy %.4f", f->majority);
-    return true;
+    return ok && describe_train(f, err) && describe_valid(f, err);
 }
