@@ -34,7 +34,7 @@ typedef struct Embedder {
  * from the model. */
 FinetuneConfig embed_task(const LoadedModel *model);
 
-/* Buffers for up to `batch` texts at a time; 0: as many as in training. */
+/* Buffers for up to `batch` texts at a time; 0: see inference_batch.h. */
 bool embedder_create(Embedder *out, const LoadedModel *model, Pooling pooling, size_t batch,
                      Err *err);
 void embedder_destroy(Embedder *embedder); /* accepts a zeroed Embedder */

@@ -69,7 +69,7 @@ typedef struct Option {
 #define OPTION_TEXT_BATCH                                                                          \
     {                                                                                              \
         "--batch", OPTION_COUNT, offsetof(Options, batch), 1, 1e6, "B",                            \
-            "at most so many texts at a time (default: as in training)"                            \
+            "at most so many texts at a time (default: as in fine-tuning; only pretrained: 64)"    \
     }
 
 typedef struct Args {

@@ -11,8 +11,9 @@
 #include "err.h"
 
 /* For up to `sequences` texts at a time, of 4096 tokens or one sequence of n where that is more.
- * 0: as many as an evaluation during training takes, whose numbers then come back to the last
- * digit.  On failure either may be made; destroy both. */
+ * 0: as many as an evaluation during the fine-tuning takes, whose numbers then come back to the
+ * last digit; 64 of a model that is only pretrained.  On failure either may be made; destroy
+ * both. */
 bool inference_batch_create(Activations *acts, Batch *batch, const Config *config, size_t sequences,
                             Err *err);
 
