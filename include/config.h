@@ -220,6 +220,10 @@ void config_paths_free(PathList *paths);
  * that the written configuration holds it. */
 void config_set_vocab(Config *config, size_t pieces);
 
+/* Gives a fine-tuning the model that was pretrained.  recompute, precision, head_dropout and
+ * head_pooling stay those of the fine-tuning, dropout and attention_dropout if it gives them. */
+void config_take_model(Config *config, const ModelConfig *pretrained);
+
 /* train.micro_batch where it is not given. */
 size_t config_default_micro_batch(size_t n, size_t batch);
 

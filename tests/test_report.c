@@ -334,11 +334,13 @@ static void test_finetunings(void) {
     report_close(&report);
 }
 
-/* A fine-tuning that has not begun has the model of its pretraining, but a precision of its own: it
- * stands beside those that have. */
-static void test_precision_of_a_finetuning(void) {
+/* A fine-tuning that has not begun has the model of its pretraining, but a precision, a head and
+ * rates of dropout of its own: it stands beside those that have. */
+static void test_own_keys_of_a_finetuning(void) {
     static const char *const files[] = {"config", "given"};
-    static const char *const models[] = {"model: {k: 16}\n", ""};
+    static const char *const models[] = {
+        "model: {k: 16, dropout: 0, head_dropout: 0.3, head_pooling: mean}\n",
+        "model: {dropout: 0, head_dropout: 0.3, head_pooling: mean}\n"};
     Report report;
     write_text("p/config.yaml",
                "run: there/p\nmodel: {k: 16}\ntrain: {steps: 20, batch: 4, precision: fp16}\n");
@@ -408,7 +410,7 @@ const Test tests_report[] = {
     {"projections", test_projections, 0},
     {"zipped_axes", test_zipped_axes, 0},
     {"finetunings", test_finetunings, 0},
-    {"precision_of_a_finetuning", test_precision_of_a_finetuning, 0},
+    {"own_keys_of_a_finetuning", test_own_keys_of_a_finetuning, 0},
     {"texts", test_texts, 0},
     {"nothing", test_nothing, 0},
     {0},

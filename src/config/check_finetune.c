@@ -33,6 +33,18 @@ bool finetune_from_checkpoint(const Config *config) {
     return f->task != TASK_NONE && f->init && strcmp(f->init, "none") != 0;
 }
 
+void config_take_model(Config *config, const ModelConfig *pretrained) {
+    ModelConfig own = config->model;
+    config->model = *pretrained;
+    config->model.recompute = own.recompute;
+    config->model.precision = own.precision;
+    config->model.head_dropout = own.head_dropout;
+    config->model.head_pooling = own.head_pooling;
+    if (config_is_given(config, "model.dropout")) config->model.dropout = own.dropout;
+    if (config_is_given(config, "model.attention_dropout"))
+        config->model.attention_dropout = own.attention_dropout;
+}
+
 /* Keys of the section in a config without a task would be forgotten silently. */
 static bool check_no_task(const Loader *loader, Err *err) {
     for (size_t i = 0; i < schema_count; i++) {

@@ -69,10 +69,7 @@ void report_take_models(Report *report) {
         const char *init = run->config.finetune.init;
         const ReportRun *from =
             run->is_task && run->is_only_given && init ? find_pretraining(report, init) : NULL;
-        if (!from) continue;
-        Precision precision = run->config.model.precision; /* of this training */
-        run->config.model = from->config.model;
-        run->config.model.precision = precision;
+        if (from) config_take_model(&run->config, &from->config.model);
     }
 }
 

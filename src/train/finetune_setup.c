@@ -37,15 +37,7 @@ static bool take_model(Finetune *f, Err *err) {
     Config *config = &f->config;
     if (!open_init(f, err) || !same_model_check(config, &f->init.config, TAKEN_MODEL, err))
         return false;
-    ModelConfig given = config->model;
-    config->model = f->init.config.model;
-    config->model.recompute = given.recompute; /* of this training, as is the precision */
-    config->model.precision = given.precision;
-    if (config_is_given(config, "model.dropout")) config->model.dropout = given.dropout;
-    if (config_is_given(config, "model.attention_dropout"))
-        config->model.attention_dropout = given.attention_dropout;
-    config->model.head_dropout = given.head_dropout; /* the head is new */
-    config->model.head_pooling = given.head_pooling;
+    config_take_model(config, &f->init.config.model);
     if (!config_is_given(config, "train.micro_batch"))
         config->train.micro_batch =
             config_default_micro_batch(config->model.n, config->train.batch);
