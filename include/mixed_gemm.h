@@ -3,12 +3,13 @@
  *   bf16  8 bits of precision, the range of float; AVX512-BF16 sums pairs of products in float.
  *         Fast where that instruction runs at the rate of a float multiply-add (AMD from Zen 4); on
  *         Intel's cores it has a quarter of that rate.
- *   fp16  11 bits of precision; AVX512-FP16 has twice the rate of float.  Panels of either factor
- *         are scaled by powers of two, so that the range is no concern: what is below 2^-17 of its
- *         panel's largest number loses precision, what is below 2^-28 of it may count as zero; and
- *         so do sums below 2^-21 and 2^-32 of the product of the two panels' largest.  Sums
- *         of MIXED_CHAIN products are made in fp16 and added up in float: the error of a product
- *         is then about 0.6 of that of bf16 (tests/test_mixed_gemm.c). */
+ *   fp16  11 bits of precision; AVX512-FP16 has twice the rate of float.  Sums of MIXED_CHAIN
+ *         products, a chain, are made in fp16 and added up in float: the error of a product is then
+ *         about 0.6 of that of bf16 (tests/test_mixed_gemm.c).  Either factor's part in a chain, of
+ *         some rows or columns, is scaled by a power of two, so that the range is no concern: what
+ *         is below 2^-17 of its part's largest number loses precision, what is below 2^-28 of it
+ *         may count as zero; and so do sums below 2^-21 and 2^-32 of the product of the two parts'
+ *         largest. */
 #ifndef MIXED_GEMM_H
 #define MIXED_GEMM_H
 

@@ -219,6 +219,25 @@ static void test_small_numbers_of_a_panel(void) {
     free(mixed.packed);
 }
 
+/* Chains of very different size: each is exact to its own, also where a panel lies across k. */
+static void test_chains_of_different_size(void) {
+    enum { M = 20, N = 70, CHAINS = 3, K = CHAINS * MIXED_CHAIN - 5 };
+    static const double sizes[CHAINS] = {1, 0x1p-45, 0x1p+40};
+    Mixed mixed = mixed_new(PRECISION_FP16);
+    for (int trans = 0; trans < 2; trans++) {
+        Case t = case_new(M, N, K, trans ? TRANS : NO_TRANS, trans ? TRANS : NO_TRANS, 0, 0);
+        for (size_t l = 0; l < K; l++) {
+            double size = sizes[l / MIXED_CHAIN]; /* of a; b has its inverse */
+            for (size_t i = 0; i < M; i++) t.a[at_a(&t, i, l)] *= (real)size;
+            for (size_t j = 0; j < N; j++) t.b[at_b(&t, l, j)] *= (real)(1 / size);
+        }
+        run(&t, &mixed);
+        check_bound(&t, PRECISION_FP16);
+        case_free(&t);
+    }
+    free(mixed.packed);
+}
+
 /* A loss's gradient as a decoder gets it: tiny by the number of masked tokens, and of each row one
  * large element, that of the label, beside thousands down to 1e-12 of it.  Gradients of the tokens
  * that are no label, which have only small ones, are nearly as exact as the others. */
@@ -357,6 +376,7 @@ const Test tests_mixed_gemm[] = {
     {"range", test_range, TEST_FLOAT},
     {"largest_sums", test_largest_sums, TEST_FLOAT},
     {"small_numbers_of_a_panel", test_small_numbers_of_a_panel, TEST_FLOAT},
+    {"chains_of_different_size", test_chains_of_different_size, TEST_FLOAT},
     {"loss_gradients", test_loss_gradients, TEST_FLOAT},
     {"rows_of_different_size", test_rows_of_different_size, TEST_FLOAT},
     {"nonfinite", test_nonfinite, TEST_FLOAT},

@@ -51,6 +51,7 @@ BF16_INLINE void pack_across_k(uint16_t *restrict panel, size_t width, const Mix
 BF16_TARGET
 static void pack(uint16_t *restrict packed, float *restrict unscale, const MixedFactor *f,
                  size_t width, size_t first, size_t count, size_t k0, size_t depth) {
+    (void)unscale; /* bf16 has the range of float */
     for (size_t r = 0; r < count; r += width) {
         uint16_t *panel = packed + r * ((depth + 1) / 2 * 2);
         for (size_t part = 0; part < width; part += LANES) {
@@ -62,15 +63,16 @@ static void pack(uint16_t *restrict packed, float *restrict unscale, const Mixed
             else
                 pack_across_k(panel + 2 * part, width, f, first + at, rows, lanes, k0, depth);
         }
-        unscale[r / width] = 1;
     }
 }
 
 BF16_TARGET
 static void multiply(float *restrict c, size_t ldc, const uint16_t *restrict a,
-                     const uint16_t *restrict b, size_t depth, size_t rows, size_t cols,
-                     float unscale, bool add) {
-    (void)unscale; /* 1: bf16 has the range of float */
+                     const uint16_t *restrict b, const float *restrict unscale_a,
+                     const float *restrict unscale_b, size_t depth, size_t rows, size_t cols,
+                     bool add) {
+    (void)unscale_a;
+    (void)unscale_b;
     uint64_t mask = low_bits(cols);
     __mmask16 left = (__mmask16)mask, right = (__mmask16)(mask >> LANES);
     __m512 sum[PANEL_ROWS][2];

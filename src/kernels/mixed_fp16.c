@@ -7,7 +7,11 @@
 #define FP16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512fp16")))
 #define FP16_INLINE static inline __attribute__((always_inline)) FP16_TARGET
 
-enum { COLS = 64, AHEAD = 16 /* k read into the first cache before their use */ };
+enum {
+    COLS = 64,
+    AHEAD = 16,     /* k read into the first cache before their use */
+    NEXT_PANEL = 32 /* columns on, where a factor lies across k */
+};
 
 /* The largest number of a panel of a is scaled into [16,32), one of b into [8,16): products are
  * below 2^9 and sums of MIXED_CHAIN of them below 2^15, where fp16 ends at 65504. */
@@ -26,16 +30,19 @@ FP16_INLINE __m512i larger_magnitude(__m512i a, __m512 b) {
     return _mm512_mask_max_epi32(a, finite, a, bits);
 }
 
-/* Exponent bits of the largest finite number of a panel. */
-FP16_TARGET
-static int largest_exponent(const MixedFactor *f, size_t row, size_t rows, size_t k0,
-                            size_t depth) {
+/* Exponent bits of the largest finite number of `rows` rows from `row`, k from k to k+count-1.
+ * Asks for what the next call will read: it lies too far off for the processor to foresee. */
+FP16_INLINE int largest_exponent(const MixedFactor *f, size_t row, size_t rows, size_t k,
+                                 size_t count) {
     __m512i largest = _mm512_setzero_si512();
-    size_t outer = f->along_k ? rows : depth, inner = f->along_k ? depth : rows;
+    size_t outer = f->along_k ? rows : count, inner = f->along_k ? count : rows;
+    const float *begin = f->along_k ? f->data + row * f->ld + k : f->data + k * f->ld + row;
+    size_t next = f->along_k ? MIXED_CHAIN : NEXT_PANEL;
     for (size_t i = 0; i < outer; i++) {
         for (size_t j = 0; j < inner; j += LANES) {
-            __m512 x = f->along_k ? load(f, row + i, k0 + j, inner - j)
-                                  : load(f, row + j, k0 + i, inner - j);
+            const float *at = begin + i * f->ld + j;
+            __builtin_prefetch(at + next);
+            __m512 x = _mm512_maskz_loadu_ps((__mmask16)low_bits(inner - j), at);
             largest = larger_magnitude(largest, x);
         }
     }
@@ -84,22 +91,49 @@ FP16_INLINE void pack_rows(uint16_t *restrict panel, size_t width, size_t part,
     }
 }
 
+/* One chain of a panel, short enough to be read twice from the first cache. */
+FP16_INLINE void pack_chain(uint16_t *restrict panel, float *restrict unscale, const MixedFactor *f,
+                            size_t width, size_t row, size_t rows, size_t k, size_t count) {
+    int target = width == COLS ? LARGEST_B : LARGEST_A;
+    int power = target - (largest_exponent(f, row, rows, k, count) - EXPONENT_BIAS);
+    if (power > 126) power = 126; /* zeros, or nearly */
+    __m512 scale = _mm512_set1_ps(power_of_two(power));
+    for (size_t part = 0; part < width; part += LANES) {
+        size_t left = part < rows ? rows - part : 0;
+        pack_rows(panel, width, part, f, row + part, left < LANES ? left : LANES, k, count, scale);
+    }
+    *unscale = power_of_two(-power);
+}
+
+/* In the order of the factor's memory: chain after chain of a panel where it lies along k, panel
+ * after panel where it lies across. */
+FP16_INLINE void pack_panels(uint16_t *restrict packed, float *restrict unscale,
+                             const MixedFactor *f, size_t width, size_t first, size_t count,
+                             size_t k0, size_t depth) {
+    size_t chains = mixed_chains(depth), panels = (count + width - 1) / width;
+    size_t even = (depth + 1) / 2 * 2;
+    for (size_t i = 0; i < panels * chains; i++) {
+        size_t p = f->along_k ? i / chains : i % panels, r = p * width;
+        size_t chain = f->along_k ? i % chains : i / panels, k = chain * MIXED_CHAIN;
+        pack_chain(packed + r * even + k * width, unscale + p * chains + chain, f, width, first + r,
+                   count - r < width ? count - r : width, k0 + k,
+                   depth - k < MIXED_CHAIN ? depth - k : MIXED_CHAIN);
+    }
+}
+
+/* The loops are compiled for either width and direction. */
 FP16_TARGET
 static void pack(uint16_t *restrict packed, float *restrict unscale, const MixedFactor *f,
                  size_t width, size_t first, size_t count, size_t k0, size_t depth) {
-    int target = width == COLS ? LARGEST_B : LARGEST_A;
-    for (size_t r = 0; r < count; r += width) {
-        size_t there = count - r < width ? count - r : width;
-        int power = target - (largest_exponent(f, first + r, there, k0, depth) - EXPONENT_BIAS);
-        if (power > 126) power = 126; /* a panel of zeros, or nearly */
-        uint16_t *panel = packed + r * ((depth + 1) / 2 * 2);
-        for (size_t part = 0; part < width; part += LANES) {
-            size_t left = part < there ? there - part : 0;
-            pack_rows(panel, width, part, f, first + r + part, left < LANES ? left : LANES, k0,
-                      depth, _mm512_set1_ps(power_of_two(power)));
-        }
-        unscale[r / width] = power_of_two(-power);
-    }
+    const MixedFactor along = {f->data, f->ld, true}, across = {f->data, f->ld, false};
+    if (width == COLS && f->along_k)
+        pack_panels(packed, unscale, &along, COLS, first, count, k0, depth);
+    else if (width == COLS)
+        pack_panels(packed, unscale, &across, COLS, first, count, k0, depth);
+    else if (f->along_k)
+        pack_panels(packed, unscale, &along, PANEL_ROWS, first, count, k0, depth);
+    else
+        pack_panels(packed, unscale, &across, PANEL_ROWS, first, count, k0, depth);
 }
 
 /* sum += a b, with one number of a for all of b.  gcc would load and spread the number in two
@@ -132,14 +166,15 @@ FP16_INLINE void add_sums(float *c, uint64_t mask, const __m512h sum[2], __m512 
 
 FP16_TARGET
 static void multiply(float *restrict c, size_t ldc, const uint16_t *restrict a,
-                     const uint16_t *restrict b, size_t depth, size_t rows, size_t cols,
-                     float unscale, bool add) {
+                     const uint16_t *restrict b, const float *restrict unscale_a,
+                     const float *restrict unscale_b, size_t depth, size_t rows, size_t cols,
+                     bool add) {
     uint64_t mask = low_bits(cols);
-    __m512 scale = _mm512_set1_ps(unscale);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j += LANES) __builtin_prefetch(c + i * ldc + j, 1);
     for (size_t begin = 0; begin < depth; begin += MIXED_CHAIN) {
         size_t end = depth - begin < MIXED_CHAIN ? depth : begin + MIXED_CHAIN;
+        __m512 scale = _mm512_set1_ps(*unscale_a++ * *unscale_b++);
         __m512h sum[PANEL_ROWS][2];
 #pragma GCC unroll 14
         for (int i = 0; i < PANEL_ROWS; i++) sum[i][0] = sum[i][1] = _mm512_setzero_ph();

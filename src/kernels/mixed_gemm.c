@@ -12,7 +12,8 @@ enum {
     BLOCK_M = 42 * PANEL_ROWS, /* of a, 882 KiB: in half of a second cache of 2 MiB */
     BLOCK_N = 1024,            /* of b, 1.5 MiB; its panels are read ahead of their use */
     PANELS_A = BLOCK_M / PANEL_ROWS,
-    PANELS_B = BLOCK_N / PANEL_COLS_MIN
+    PANELS_B = BLOCK_N / PANEL_COLS_MIN,
+    CHAINS = BLOCK_K / MIXED_CHAIN
 };
 
 size_t mixed_scratch_bytes(void) {
@@ -56,18 +57,18 @@ static size_t smaller(size_t a, size_t b) {
 /* Packed factors of one thread. */
 typedef struct Packed {
     uint16_t *a, *b;
-    float unscale_a[PANELS_A], unscale_b[PANELS_B];
+    float unscale_a[PANELS_A * CHAINS], unscale_b[PANELS_B * CHAINS];
 } Packed;
 
 static void multiply_block(const Product *p, const Packed *packed, float *restrict c, size_t m,
                            size_t n, size_t depth, bool add) {
-    size_t even = (depth + 1) / 2 * 2, cols = p->kernel->cols;
+    size_t even = (depth + 1) / 2 * 2, cols = p->kernel->cols, chains = mixed_chains(depth);
     for (size_t j = 0; j < n; j += cols)
         for (size_t i = 0; i < m; i += PANEL_ROWS)
-            p->kernel->multiply(
-                c + i * p->ldc + j, p->ldc, packed->a + i * even, packed->b + j * even, depth,
-                smaller(m - i, PANEL_ROWS), smaller(n - j, cols),
-                packed->unscale_a[i / PANEL_ROWS] * packed->unscale_b[j / cols], add);
+            p->kernel->multiply(c + i * p->ldc + j, p->ldc, packed->a + i * even,
+                                packed->b + j * even, packed->unscale_a + i / PANEL_ROWS * chains,
+                                packed->unscale_b + j / cols * chains, depth,
+                                smaller(m - i, PANEL_ROWS), smaller(n - j, cols), add);
 }
 
 /* Length of the blocks that cut `total` into as few equal ones as are no longer than `most`. */

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mixed_gemm.h"
+
 enum {
     PANEL_ROWS = 14,    /* of a; 28 sums of two registers of b, which leaves some for b and a */
     PANEL_COLS_MIN = 32 /* the fewest that a kernel has */
@@ -24,15 +26,23 @@ typedef struct MixedKernel {
 
     /* `count` rows (columns) from `first`, k from k0 to k0+depth-1, as panels of `width`, one after
      * the other, each of width * (depth rounded up to even) numbers; rows that are not there are
-     * zero. unscale, one a panel: the factor that takes the panel's scaling back. */
+     * zero. unscale (panels, mixed_chains(depth)): the factor that takes the scaling of a panel's
+     * chain back; fp16 only. */
     void (*pack)(uint16_t *restrict packed, float *restrict unscale, const MixedFactor *factor,
                  size_t width, size_t first, size_t count, size_t k0, size_t depth);
 
-    /* c (rows,cols) = unscale * (panel of a) (panel of b), added to c where add */
+    /* c (rows,cols) = (panel of a) (panel of b), added to c where add; unscale_a, unscale_b: those
+     * panels' */
     void (*multiply)(float *restrict c, size_t ldc, const uint16_t *restrict a,
-                     const uint16_t *restrict b, size_t depth, size_t rows, size_t cols,
-                     float unscale, bool add);
+                     const uint16_t *restrict b, const float *restrict unscale_a,
+                     const float *restrict unscale_b, size_t depth, size_t rows, size_t cols,
+                     bool add);
 } MixedKernel;
+
+/* Chains of MIXED_CHAIN k, the last of which may be shorter. */
+static inline size_t mixed_chains(size_t depth) {
+    return (depth + MIXED_CHAIN - 1) / MIXED_CHAIN;
+}
 
 /* NULL where the build or the processor cannot. */
 const MixedKernel *mixed_kernel_bf16(void);
