@@ -122,9 +122,11 @@ static bool is_unfinished(const char *run) {
 }
 
 static RunResult run_stopped(const char *run, ResumeMode resume, const char *const *overrides,
-                             size_t lines) {
+                             size_t lines, long pause_ms) {
+    const struct timespec pause = {0, pause_ms * 1000000};
     pid_t pid = run_start(run, resume, overrides);
     CHECK(run_wait_lines(pid, run, lines));
+    nanosleep(&pause, NULL);
     kill(pid, SIGTERM);
     return run_wait(pid);
 }
@@ -137,14 +139,16 @@ static void test_stopped_evaluation_is_made_up_for(void) {
     const char *const *o =
         OVERRIDES("train.steps=16", "train.batch=1", "train.eval_every=2", "train.eval_sequences=0",
                   "checkpoint.every=6", "train.short_rate=0.5", valid);
+    /* ms after an update's line: the next is still being made then where the build is slow */
+    static const long pauses[] = {20, 8, 3, 0};
     size_t unfinished = 0;
     corpus_write(EVALUATED_LINES);
     REQUIRE(rename(test_temp_path("train.txt"), test_temp_path("much.txt")) == 0);
     corpus_write(LINES);
     check_run(run_pretrain("whole", RESUME_NEVER, o), 0, NULL);
     for (size_t i = 0; i < 4; i++) {
-        check_run(run_stopped("parts", i ? RESUME_AUTO : RESUME_NEVER, o, 2 + 3 * i), 75,
-                  "continue with --resume");
+        check_run(run_stopped("parts", i ? RESUME_AUTO : RESUME_NEVER, o, 2 + 3 * i, pauses[i]),
+                  75, "continue with --resume");
         unfinished += is_unfinished("parts");
         check_log("parts", "stopped by SIGTERM after step ");
     }
