@@ -13,8 +13,8 @@ enum {
     NEXT_PANEL = 32 /* columns on, where a factor lies across k */
 };
 
-/* The largest number of a panel of a is scaled into [16,32), one of b into [8,16): products are
- * below 2^9 and sums of MIXED_CHAIN of them below 2^15, where fp16 ends at 65504. */
+/* In a chain the largest number of a panel of a is scaled into [16,32), of b into [8,16): products
+ * are below 2^9 and sums of MIXED_CHAIN of them below 2^15, where fp16 ends at 65504. */
 enum { LARGEST_A = 4, LARGEST_B = 3, EXPONENT_MASK = 255, EXPONENT_BIAS = 127, EXPONENT_AT = 23 };
 
 /* Numbers of k from `k` on, up to 16, of row (column) `row`; or of rows from `row` on, at one k. */

@@ -15,6 +15,7 @@ enum {
     PANELS_B = BLOCK_N / PANEL_COLS_MIN,
     CHAINS = BLOCK_K / MIXED_CHAIN
 };
+_Static_assert(BLOCK_K % MIXED_CHAIN == 0, "a block is whole chains");
 
 size_t mixed_scratch_bytes(void) {
     return (BLOCK_M + BLOCK_N) * BLOCK_K * sizeof(uint16_t);
