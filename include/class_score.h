@@ -16,7 +16,7 @@ typedef struct ClassScore {
     double accuracy;
     double majority; /* accuracy of the most frequent true class */
     double f1;       /* two classes: of class 1; more: macro_f1 */
-    double macro_f1; /* mean over classes of F1; a class neither true nor predicted counts 0 */
+    double macro_f1; /* mean of F1 over the classes that are true or predicted somewhere */
     double mcc;      /* multi-class Matthews correlation (Gorodkin 2004); 0 where undefined */
     /* 1 + the class that every prediction is, though the truth has several; else 0 */
     size_t collapsed;

@@ -49,7 +49,7 @@ typedef struct FinetuneResult {
     FinetuneSeed *seeds;
     size_t count;
     FinetuneScore mean, std; /* over the seeds; std divides by count - 1, NaN for one seed */
-    size_t best;             /* seed with the best metric, the first of equals */
+    size_t best;             /* seed with the best score, the first of equals */
 } FinetuneResult;
 
 /* Runs `finetune` for every seed of config->finetune.  The files of config must be known
@@ -69,6 +69,9 @@ bool finetune_read_held_out(TaskFile *out, const Checkpoint *checkpoint, const T
 /* The metric of a score that chose the checkpoints, and its name. */
 double finetune_metric(const FinetuneScore *score, ClassMetric metric);
 const char *finetune_metric_name(ClassMetric metric);
+
+/* Is a score better than another: in its metric, or at the same in its loss? */
+bool finetune_is_better(const FinetuneScore *score, const FinetuneScore *than, ClassMetric metric);
 
 /* results.json: one JSON object.  malloc'd; NULL without memory. */
 char *finetune_result_json(const FinetuneResult *result);

@@ -37,11 +37,11 @@ static void test_two_classes_by_hand(void) {
     class_score_free(&s);
 }
 
-/* Three classes, of which class 2 is neither true nor predicted. */
+/* Three classes, of which class 2 is neither true nor predicted, and counts nowhere. */
 static void test_three_classes_by_hand(void) {
     static const int32_t truth[] = {0, 0, 1, 1}, predicted[] = {0, 1, 1, 1};
     ClassScore s = compute(truth, predicted, 4, 3, 0);
-    CHECK_CLOSE(s.macro_f1, (2. / 3 + 4. / 5 + 0) / 3, 1e-15);
+    CHECK_CLOSE(s.macro_f1, (2. / 3 + 4. / 5) / 2, 1e-15);
     CHECK_CLOSE(s.f1, s.macro_f1, 0);
     CHECK_CLOSE(s.mcc, (3. * 4 - (2 * 1 + 2 * 3)) / sqrt((16. - 8) * (16. - 10)), 1e-15);
     CHECK_CLOSE(s.majority, 0.5, 0);
@@ -128,6 +128,15 @@ static void test_metric_by_name(void) {
     CHECK_CLOSE(finetune_metric(&s, METRIC_MCC), 0.3, 0);
 }
 
+static void test_better_score(void) {
+    const FinetuneScore s = {.accuracy = 0.5, .f1 = 0.2, .mcc = 0.3, .loss = 0.4},
+                        sure = {.accuracy = 0.5, .f1 = 0.1, .mcc = 0.3, .loss = 0.3};
+    CHECK(finetune_is_better(&sure, &s, METRIC_ACCURACY)); /* a tie, at a lower loss */
+    CHECK(!finetune_is_better(&s, &sure, METRIC_ACCURACY));
+    CHECK(!finetune_is_better(&s, &s, METRIC_ACCURACY));
+    CHECK(finetune_is_better(&s, &sure, METRIC_F1)); /* whatever its loss */
+}
+
 static void check_refused(const int32_t *truth, const int32_t *predicted, size_t count,
                           const char *message) {
     ClassScore s;
@@ -207,6 +216,7 @@ const Test tests_class_score[] = {
     {"perfect_is_one", test_perfect_is_one, TEST_FLOAT},
     {"permuted_classes", test_permuted_classes, TEST_FLOAT},
     {"metric_by_name", test_metric_by_name, TEST_FLOAT},
+    {"better_score", test_better_score, TEST_FLOAT},
     {"refused", test_refused, TEST_FLOAT},
     {"against_reference", test_against_reference, TEST_FLOAT},
     {0},

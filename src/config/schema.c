@@ -218,8 +218,8 @@ const ConfigKey schema_keys[] = {
         "share of the training rows, the same for all seeds, to evaluate on where data.valid is "
         "not given"),
     WORD("finetune.metric", finetune.metric, metric_words, "accuracy",
-        "what chooses best.ckpt; f1: of class 1 with two classes, else the mean over classes; mcc: "
-        "Matthews correlation"),
+        "what chooses best.ckpt, and the loss where it is the same; f1: of class 1 with two "
+        "classes, else the mean over those that occur; mcc: Matthews correlation"),
     WORD("finetune.truncate", finetune.truncate, truncate_words, "head",
         "what a single text longer than n keeps; both: as much of either end. A pair loses tokens "
         "from the end of the longer text"),

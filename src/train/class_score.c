@@ -26,6 +26,17 @@ static double class_f1(const ClassScore *s, size_t c) {
     return either ? 2 * (double)cell(s, c, c) / (double)either : 0;
 }
 
+/* Over the classes that are true or predicted somewhere: a label of other rows is no failure. */
+static double macro_f1(const ClassScore *s) {
+    double sum = 0;
+    size_t there = 0;
+    for (size_t c = 0; c < s->classes; c++) {
+        sum += class_f1(s, c);
+        there += truth_sum(s, c) + predicted_sum(s, c) > 0;
+    }
+    return sum / (double)there;
+}
+
 /* The correlation of truth and prediction as one-hot vectors. */
 static double correlation(const ClassScore *s) {
     double n = (double)s->count, right = 0, both = 0, truth = 0, predicted = 0;
@@ -83,8 +94,8 @@ bool class_score_compute(ClassScore *out, const int32_t *truth, const int32_t *p
         uint64_t rows = truth_sum(out, c);
         right += cell(out, c, c);
         if (rows > most) most = rows;
-        out->macro_f1 += class_f1(out, c) / (double)classes;
     }
+    out->macro_f1 = macro_f1(out);
     out->loss = loss_sum / (double)count;
     out->accuracy = (double)right / (double)count;
     out->majority = (double)most / (double)count;

@@ -21,6 +21,11 @@ double finetune_metric(const FinetuneScore *score, ClassMetric metric) {
     return metric == METRIC_F1 ? score->f1 : metric == METRIC_MCC ? score->mcc : score->accuracy;
 }
 
+bool finetune_is_better(const FinetuneScore *score, const FinetuneScore *than, ClassMetric metric) {
+    double left = finetune_metric(score, metric), right = finetune_metric(than, metric);
+    return left > right || (left == right && score->loss < than->loss);
+}
+
 /* ---- writing */
 
 static void add_score(cJSON *object, const FinetuneScore *score) {
@@ -199,8 +204,7 @@ void finetune_summarize(FinetuneResult *out) {
     for (size_t i = 0; i < SCORE_MEMBERS; i++) summarize_member(out, i);
     out->best = 0;
     for (size_t i = 1; i < out->count; i++) {
-        if (finetune_metric(&out->seeds[i].score, out->metric) >
-            finetune_metric(&out->seeds[out->best].score, out->metric))
+        if (finetune_is_better(&out->seeds[i].score, &out->seeds[out->best].score, out->metric))
             out->best = i;
     }
 }

@@ -25,7 +25,7 @@ typedef struct SeedRun {
     TrainState state; /* its window counts rows where pretraining counts masked tokens */
     RunLog log;
     double best;     /* of the metric; -infinity before the first evaluation */
-    size_t waited;   /* evaluations since then */
+    size_t waited;   /* evaluations since it was last raised */
     bool collapsed;  /* at the last evaluation */
     double window_s; /* seconds and tokens of the updates since the last metrics line */
     uint64_t window_tokens;
@@ -67,13 +67,14 @@ static void log_score(const SeedRun *r, const ClassScore *score) {
                  score->count, f->labels.names[score->collapsed - 1]);
 }
 
-/* Where the score is the best so far; else one more evaluation without a better one. */
+/* Where the score is the best so far; counts the evaluations without a better metric. */
 static bool keep_best(SeedRun *r, const Metrics *line, Err *err) {
-    double metric = finetune_metric(&r->result->last, r->f->of_seed.finetune.metric);
-    r->waited++;
-    if (!(metric > r->best)) return true;
-    r->best = metric;
-    r->waited = 0;
+    ClassMetric metric = r->f->of_seed.finetune.metric;
+    double before = r->best, now = finetune_metric(&r->result->last, metric);
+    r->waited = now > before ? 0 : r->waited + 1; /* a lower loss alone may go on for ever */
+    if (isfinite(before) && !finetune_is_better(&r->result->last, &r->result->score, metric))
+        return true;
+    r->best = now;
     r->state.best_valid_loss = line->valid_loss;
     r->state.best_step = r->state.step;
     r->result->score = r->result->last;
