@@ -51,15 +51,12 @@ typedef struct TaskFile {
     size_t count;
     bool pairs;
     LabelSet labels;
-    size_t unlabelled; /* rows without a label */
     struct TaskStorage *storage;
 } TaskFile;
 
 typedef enum TaskLabels {
-    TASK_LABELS_NEEDED,   /* training and evaluation: a missing, empty or -1 label is an error */
-    TASK_LABELS_IF_THERE, /* prediction: rows without a label, and files without the column, pass;
-                             a label that is there must be known; without known classes (NULL)
-                             labels are not looked at */
+    TASK_LABELS_NEEDED,  /* training and evaluation: a missing or empty label is an error */
+    TASK_LABELS_IGNORED, /* prediction: labels are not looked at, if there are any */
 } TaskLabels;
 
 /* Reads all files.  Classes of custom tasks: those of `known` (a checkpoint's) where it is not
@@ -67,7 +64,7 @@ typedef enum TaskLabels {
  * byte order; the other tasks have theirs.  ERR_FAILED with "file:line: found, wanted, remedy" for:
  * a column that the header lacks (names those it has), the columns of another task, a row with too
  * few or too many columns, a blank line before the last row, an empty text (not under
- * TASK_LABELS_IF_THERE), a label that is not among the classes, GLUE's test files (label -1) where
+ * TASK_LABELS_IGNORED), a label that is not among the classes, GLUE's test files (label -1) where
  * labels are needed, a file without rows, fewer than two classes in training data (known NULL and
  * labels needed), NUL, text that is no UTF-8.  CR LF is LF; a byte order mark and blank lines at
  * the end are left out.  On failure *out is empty. */

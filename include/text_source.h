@@ -19,9 +19,9 @@ bool text_source_open_strings(TextSource **out, const char *const *strings, size
                               bool pairs, Err *err);
 bool text_source_open_lines(TextSource **out, FILE *stream, const char *name, bool pairs, Err *err);
 
-/* Reads the whole file (task_file.h, TASK_LABELS_IF_THERE); labels NULL: any label will do. */
-bool text_source_open_file(TextSource **out, const FinetuneConfig *config, const LabelSet *labels,
-                           const char *path, Err *err);
+/* Reads the whole file (task_file.h, TASK_LABELS_IGNORED). */
+bool text_source_open_file(TextSource **out, const FinetuneConfig *config, const char *path,
+                           Err *err);
 void text_source_close(TextSource *source); /* accepts NULL */
 
 /* The next rows, at most `most`; count 0 at the end.  Their texts are borrowed until the next call

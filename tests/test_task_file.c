@@ -50,7 +50,7 @@ static void test_class_numbers(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FinetuneConfig c = task_fixture_config(cases[i].task);
         TaskFile f = task_fixture_must_read(&c, "a.tsv", cases[i].text);
-        CHECK(f.pairs == task_is_pair(&c) && f.unlabelled == 0);
+        CHECK(f.pairs == task_is_pair(&c));
         REQUIRE(f.labels.count == 2 && f.count == 2);
         for (size_t l = 0; l < 2; l++) CHECK_STR(f.labels.names[l], cases[i].names[l]);
         CHECK_INT(f.rows[0].label, cases[i].first);
@@ -227,53 +227,38 @@ static void test_known_labels(void) {
     task_file_free(&f);
 }
 
+/* Whatever is in the place of labels. */
 static void test_prediction(void) {
     static const struct {
         TaskKind task;
         const char *name, *text, *rows;
-        size_t unlabelled;
     } cases[] = {
-        {TASK_SST2, "a.tsv", "index\tsentence\n0\ta\n1\tb\n", "-|a\n-|b\n", 2},
-        {TASK_SST2, "a.tsv", "sentence\tlabel\na\t-1\nb\t1\nc\t\n", "-|a\npositive|b\n-|c\n", 2},
-        {TASK_SST2, "a.tsv", "sentence\tlabel\n\t\n \t1\n", "-|\npositive| \n", 1},
-        {TASK_QQP, "a.tsv", "id\tquestion1\tquestion2\n0\ta\t\n", "-|a|\n", 1},
-        {TASK_CUSTOM, "a.tsv", "text\na\n\"b\n\n", "-|a\n-|\"b\n", 2},
+        {TASK_SST2, "a.tsv", "index\tsentence\n0\ta\n1\tb\n", "-|a\n-|b\n"},
+        {TASK_SST2, "a.tsv", "sentence\tlabel\na\t-1\nb\t1\nc\t\nd\t7\n",
+         "-|a\n-|b\n-|c\n-|d\n"},
+        {TASK_SST2, "a.tsv", "sentence\tlabel\n\t\n \t1\n", "-|\n-| \n"},
+        {TASK_QQP, "a.tsv", "id\tquestion1\tquestion2\n0\ta\t\n", "-|a|\n"},
+        {TASK_CUSTOM, "a.tsv", "text\na\n\"b\n\n", "-|a\n-|\"b\n"},
         {TASK_SST2, "a.jsonl",
          "{\"sentence\":\"a\"}\n{\"sentence\":\"\",\"label\":null}\n{\"sentence\":\"c\",\"label\":"
-         "0}",
-         "-|a\n-|\nnegative|c\n", 2},
+         "[0]}",
+         "-|a\n-|\n-|c\n"},
     };
     char *names[] = {(char *)"no", (char *)"yes"};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FinetuneConfig c = task_fixture_config(cases[i].task);
+    const LabelSet known = {names, 2};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        FinetuneConfig c = task_fixture_config(cases[i / 2].task);
         TaskFile f;
         Err err = {0};
-        if (!CHECK_MSG(task_fixture_read(&f, &c, &(LabelSet){names, 2}, cases[i].name,
-                                         cases[i].text, TASK_LABELS_IF_THERE, &err),
+        if (!CHECK_MSG(task_fixture_read(&f, &c, i % 2 ? &known : NULL, cases[i / 2].name,
+                                         cases[i / 2].text, TASK_LABELS_IGNORED, &err),
                        "%s", err.msg))
             continue;
         char *rows = task_fixture_rows(&f);
-        CHECK_STR(rows, cases[i].rows);
-        CHECK_INT(f.unlabelled, cases[i].unlabelled);
+        CHECK_STR(rows, cases[i / 2].rows);
         free(rows);
         task_file_free(&f);
     }
-}
-
-/* Where nobody knows the classes, labels are not looked at. */
-static void test_prediction_without_classes(void) {
-    FinetuneConfig c = task_fixture_config(TASK_CUSTOM);
-    TaskFile f;
-    Err err = {0};
-    CHECK(task_fixture_read(&f, &c, NULL, "a.jsonl", "{\"text\":\"a\",\"label\":[1]}\n",
-                            TASK_LABELS_IF_THERE, &err));
-    CHECK(f.count == 1 && f.unlabelled == 1 && f.labels.count == 0);
-    task_file_free(&f);
-    c = task_fixture_config(TASK_SST2);
-    CHECK(task_fixture_read(&f, &c, NULL, "a.tsv", "sentence\tlabel\na\t7\n", TASK_LABELS_IF_THERE,
-                            &err));
-    CHECK(f.count == 1 && f.unlabelled == 1);
-    task_file_free(&f);
 }
 
 static void test_json_lines(void) {
@@ -361,16 +346,16 @@ static void test_reviews(void) {
                 "positive|Good Very good\nnegative|a<br />b  c\nnegative|\"Bad\" < br />\n");
 }
 
-/* In a folder of another name a review has no label, which prediction bears. */
+/* In a folder of another name a review has no label, which prediction does not ask for. */
 static void test_reviews_without_label(void) {
     char *path = (char *)task_fixture_write("unsup/5_0.txt", "Hm", 2);
     char *names[] = {(char *)"negative", (char *)"positive"};
     FinetuneConfig c = task_fixture_config(TASK_IMDB);
     TaskFile f;
     Err err = {0};
-    CHECK(task_file_read(&f, &c, &(LabelSet){names, 2}, &(PathList){&path, 1}, TASK_LABELS_IF_THERE,
+    CHECK(task_file_read(&f, &c, &(LabelSet){names, 2}, &(PathList){&path, 1}, TASK_LABELS_IGNORED,
                          &err));
-    CHECK(f.count == 1 && f.unlabelled == 1);
+    CHECK(f.count == 1 && f.rows[0].label == TASK_NO_LABEL);
     task_file_free(&f);
     CHECK(!task_file_read(&f, &c, NULL, &(PathList){&path, 1}, TASK_LABELS_NEEDED, &err));
     CHECK_STR_CONTAINS(err.msg, "unsup/5_0.txt: a review that is neither in pos/ nor in neg/");
@@ -437,7 +422,6 @@ const Test tests_task_file[] = {
     {"label_order", test_label_order, 0},
     {"known_labels", test_known_labels, 0},
     {"prediction", test_prediction, 0},
-    {"prediction_without_classes", test_prediction_without_classes, 0},
     {"json_lines", test_json_lines, 0},
     {"memory", test_memory, 0},
     {"reviews", test_reviews, 0},

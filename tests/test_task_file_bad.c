@@ -416,13 +416,13 @@ static void test_known_labels(void) {
     check_message(&err, test_temp_path("a.tsv"),
                   ":3: the label 'c3' is not one of the known: c0, c1, c2");
     CHECK(!task_fixture_read(&f, &c, &(LabelSet){names, TASK_MAX_CLASSES}, "a.tsv", CUSTOM "a\tx\n",
-                             TASK_LABELS_IF_THERE, &err));
+                             TASK_LABELS_NEEDED, &err));
     check_message(&err, test_temp_path("a.tsv"),
                   ":2: the label 'x' is not one of the known: c0, c1, c2, c3, c4, c5, c6, c7, c8, "
                   "c9, ... (1000 in all)");
     CHECK(!task_fixture_read(&f, &c, &(LabelSet){names, 3}, "a.tsv", CUSTOM "a\t-1\n",
                              TASK_LABELS_NEEDED, &err));
-    check_message(&err, test_temp_path("a.tsv"), ":2: the label is -1");
+    check_message(&err, test_temp_path("a.tsv"), ":2: the label '-1' is not one of the known: c0");
 }
 
 /* A column of numbers or texts taken for labels. */

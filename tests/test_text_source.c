@@ -235,13 +235,11 @@ static void test_file(void) {
     static const char content[] = "label\ttext\n1\tfirst text\n\tsecond\n0\tthird\n";
     static char text[] = "text", label[] = "label";
     const FinetuneConfig task = {.task = TASK_CUSTOM, .text = text, .label = label};
-    char *names[] = {(char[]){"0"}, (char[]){"1"}};
-    const LabelSet labels = {names, 2};
     char *path = data_fixture_write("rows.tsv", BYTES(content));
     TextSource *source;
     TaskFile rows;
     Err err = {0};
-    REQUIRE(text_source_open_file(&source, &task, &labels, path, &err));
+    REQUIRE(text_source_open_file(&source, &task, path, &err));
     REQUIRE(text_source_next(&rows, source, 2, &err));
     CHECK_INT(rows.count, 2);
     CHECK(rows.rows[0].size[0] == 10 && !memcmp(rows.rows[0].text[0], "first text", 10));
@@ -253,7 +251,7 @@ static void test_file(void) {
     REQUIRE(text_source_next(&rows, source, 2, &err));
     CHECK_INT(rows.count, 0);
     text_source_close(source);
-    CHECK(!text_source_open_file(&source, &task, &labels, test_temp_path("none.tsv"), &err));
+    CHECK(!text_source_open_file(&source, &task, test_temp_path("none.tsv"), &err));
     CHECK(source == NULL);
     CHECK_STR_CONTAINS(err.msg, "none.tsv");
     free(path);

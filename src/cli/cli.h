@@ -119,7 +119,7 @@ bool take_vocab(Config *config, Err *err);
  * at a time; 1 where every line is to be answered before the next is read, which is on a terminal
  * and with --batch 1. */
 bool open_texts(TextSource **out, size_t *block, const Args *args, const FinetuneConfig *task,
-                const LabelSet *labels, Err *err);
+                Err *err);
 
 /* The text files behind the checkpoint, args->items[0], or the held-out ones that its config names.
  * A table is an error.  config_paths_free in any case. */

@@ -56,8 +56,7 @@ static bool embed_to_file(Embedder *embedder, const Args *args, Err *err) {
     TextSource *source = NULL;
     NpyWriter writer = {0};
     size_t block;
-    bool ok = open_texts(&source, &block, args, &embedder->task,
-                         checkpoint->labels.count > 0 ? &checkpoint->labels : NULL, err);
+    bool ok = open_texts(&source, &block, args, &embedder->task, err);
     if (!ok && args->options.file && checkpoint->labels.count == 0)
         err_context(err, "a pretrained checkpoint reads the column or member `text` of --file");
     ok = ok && npy_open(&writer, args->options.out, checkpoint->config.model.width, err) &&

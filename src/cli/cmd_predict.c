@@ -165,7 +165,7 @@ static bool run(const Args *args, Err *err) {
               loaded_model_open(&model, args->items[0], err) &&
               predictor_create(&predictor, &model, o->batch, err) &&
               output_create(&output, format, o->file, &checkpoint->labels, err) &&
-              open_texts(&source, &block, args, task, &checkpoint->labels, err) &&
+              open_texts(&source, &block, args, task, err) &&
               predict_blocks(&output, &predictor, source, block, err);
     if (ok) {
         log_text_notes(source);
@@ -204,8 +204,8 @@ const Command command_predict = {
         "or a TEXT, is both with a\n"
         "tab between them. A TEXT that is the name of a file is refused. --file reads what the "
         "task's training data looks\n"
-        "like: TSV with a header, JSON lines in .jsonl, either .gz or .zst; the label column "
-        "may be missing or empty.\n\n"
+        "like: TSV with a header, JSON lines in .jsonl, either .gz or .zst; labels are not looked "
+        "at.\n\n"
         "One row for each text, in the order of the texts: label, its probability, p(x) for "
         "every class x; with --file\n"
         "first the line of the file. --format json writes {\"label\", \"probability\", "

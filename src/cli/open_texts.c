@@ -21,7 +21,7 @@ static bool check_no_file(const Args *args, Err *err) {
 }
 
 bool open_texts(TextSource **out, size_t *block, const Args *args, const FinetuneConfig *task,
-                const LabelSet *labels, Err *err) {
+                Err *err) {
     const Options *o = &args->options;
     *out = NULL;
     *block = BLOCK_ROWS;
@@ -29,7 +29,7 @@ bool open_texts(TextSource **out, size_t *block, const Args *args, const Finetun
         return err_set(err, ERR_CONFIG,
                        "a text is given and --file %s: give texts as arguments or a file, not both",
                        o->file);
-    if (o->file) return text_source_open_file(out, task, labels, o->file, err);
+    if (o->file) return text_source_open_file(out, task, o->file, err);
     if (args->count > 1)
         return check_no_file(args, err) &&
                text_source_open_strings(out, args->items + 1, args->count - 1, task_is_pair(task),

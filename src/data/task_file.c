@@ -142,10 +142,8 @@ static bool add_class(int32_t *class, TaskReader *r, Span word, size_t line, Err
 
 static bool find_class(int32_t *class, TaskReader *r, Span word, size_t line, Err *err) {
     char shown[48], known[400];
-    bool needed = r->labels == TASK_LABELS_NEEDED;
     *class = TASK_NO_LABEL;
     if (word.size == 0) {
-        if (!needed) return true;
         return task_fail(r, line, err,
                          "no label, wanted one in every row: complete it or remove "
                          "the row");
@@ -153,10 +151,8 @@ static bool find_class(int32_t *class, TaskReader *r, Span word, size_t line, Er
     *class = label_table_find(&r->table, word);
     if (*class != TASK_NO_LABEL) return true;
     if (r->table.open) return add_class(class, r, word, line, err);
-    bool none = word.size == 2 && memcmp(word.text, "-1", 2) == 0;
-    if (none && !needed) return true;
     label_table_describe(known, sizeof known, &r->table);
-    if (none) {
+    if (r->spec.classes[0] && word.size == 2 && memcmp(word.text, "-1", 2) == 0) {
         return task_fail(r, line, err,
                          "the label is -1, which stands for none in GLUE's test files; wanted %s: "
                          "train and evaluate on train.tsv and dev.tsv",
@@ -187,7 +183,6 @@ bool task_add_row(TaskReader *r, const Span text[2], const Span *label, size_t l
         r->capacity = wanted;
     }
     out->rows[out->count++] = row;
-    out->unlabelled += row.label == TASK_NO_LABEL;
     return true;
 }
 
@@ -228,7 +223,7 @@ static bool reader_start(TaskReader *r, TaskFile *out, const FinetuneConfig *con
                          const LabelSet *known, TaskLabels labels, Err *err) {
     *out = (TaskFile){.pairs = task_is_pair(config)};
     *r = (TaskReader){.out = out, .spec = task_spec(config), .labels = labels, .unit = "column"};
-    if (labels == TASK_LABELS_IF_THERE && !known) r->spec.label = NULL;
+    if (labels == TASK_LABELS_IGNORED) r->spec.label = NULL;
     out->storage = calloc(1, sizeof *out->storage);
     if (!out->storage) return err_set(err, ERR_FAILED, "no memory for the texts of a task");
     return label_table_create(&r->table, &r->spec, known, err);

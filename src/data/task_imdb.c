@@ -74,12 +74,13 @@ bool task_read_review(TaskReader *r, ByteStream *stream, Err *err) {
     bool named = parse_name(&rating, base_name(r->place));
     bool positive = is_folder(folder, "pos"), negative = is_folder(folder, "neg");
     if (positive || negative) label = folder;
-    if (!label.text && r->labels == TASK_LABELS_NEEDED) {
+    bool needed = r->labels == TASK_LABELS_NEEDED;
+    if (!label.text && needed) {
         return err_set(err, ERR_FAILED,
                        "%s: a review that is neither in pos/ nor in neg/, so it has no label",
                        r->place);
     }
-    if (named &&
+    if (named && needed &&
         ((positive && (rating < 7 || rating > 10)) || (negative && (rating < 1 || rating > 4)))) {
         return err_set(err, ERR_FAILED, "%s: the name says rating %u, wanted %s", r->place, rating,
                        positive ? "7 to 10 in pos/" : "1 to 4 in neg/");

@@ -57,15 +57,15 @@ bool text_source_open_lines(TextSource **out, FILE *stream, const char *name, bo
     return create(out, (TextSource){.name = name, .pairs = pairs, .stream = stream}, err);
 }
 
-bool text_source_open_file(TextSource **out, const FinetuneConfig *config, const LabelSet *labels,
-                           const char *path, Err *err) {
+bool text_source_open_file(TextSource **out, const FinetuneConfig *config, const char *path,
+                           Err *err) {
     if (!create(out, (TextSource){.name = path, .pairs = task_is_pair(config)}, err)) return false;
     TextSource *s = *out;
     s->paths.items = calloc(1, sizeof *s->paths.items);
     if (s->paths.items) s->paths.items[0] = strdup(path);
     s->paths.count = s->paths.items && s->paths.items[0] ? 1 : 0;
     bool ok = s->paths.count == 1
-                  ? task_file_read(&s->file, config, labels, &s->paths, TASK_LABELS_IF_THERE, err)
+                  ? task_file_read(&s->file, config, NULL, &s->paths, TASK_LABELS_IGNORED, err)
                   : fail_memory(s, err);
     if (!ok) {
         text_source_close(s);
