@@ -143,6 +143,10 @@ static bool suggest(Work *w, Err *err) {
     double *curves = malloc(s->layers * heads->length * sizeof *curves);
     if (!curves)
         return err_set(err, ERR_FAILED, "out of memory for the curves of %zu layers", s->layers);
+    if (model_of(w)->attention == ATTENTION_LINFORMER)
+        log_warn("%s is a Linformer, so these k are bounded by its own: %s has no rank above that; "
+                 "what a layer needs is told by full attention",
+                 w->checkpoint, spectrum_map_symbol(heads->map));
     per_layer_k_curves(curves, s, heads, o->each_head ? HEADS_EACH : HEADS_MEAN);
     if (o->total_k)
         per_layer_k_split(&w->k, curves, s->layers, heads->length, s->n, o->total_k, w->multiple);
@@ -196,7 +200,8 @@ static void print_text(const Work *w) {
     }
     if (w->suggestion) {
         per_layer_k_list(list, sizeof list, &w->k, false);
-        printf("k: %s, sum %zu, in %s\n", list, w->k.total, w->suggestion);
+        printf("k: %s, sum %zu, in %s; to train with it: pretrain CONFIG 'model.k=%s'\n", list,
+               w->k.total, w->suggestion, list);
     }
     printf("tables%s in %s\n", w->drawn ? " and pictures" : "", w->folder);
 }
@@ -314,8 +319,9 @@ const Command command_spectrum = {
         "over the sequences) and\n"
         "heatmap-*.csv (that share at --index), both also as .svg with the gnuplot script they are "
         "drawn by. A config from\n"
-        "--suggest-k or --total-k is suggested-k.yaml: model.k and what goes with it, for "
-        "`extends` or to copy from.",
+        "--suggest-k or --total-k is suggested-k.yaml: model.k and what goes with it. A "
+        "config of one's own that gives\n"
+        "k takes the list as an override: linformer pretrain CONFIG 'model.k=[K, ...]'.",
     .options = options,
     .min_arguments = 1,
     .max_arguments = SIZE_MAX,

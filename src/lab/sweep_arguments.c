@@ -81,7 +81,7 @@ bool sweep_run_arguments(Arguments *out, const Sweep *sweep, const SweepRun *run
         add(out, config_override_text("tokenizer.model", config->tokenizer.model));
     if (pretrains) add(out, config_override_text("data.tokens", config->data.tokens));
     add_threads(out, config, threads);
-    add_copy(out, "--resume");
+    if (run->state != RUN_PENDING) add_copy(out, "--resume");
     return arguments_end(out, err);
 }
 

@@ -103,6 +103,8 @@ expect_out "in o/suggested-k.yaml"
 list=$(sed -n 's/^  k: //p' o/suggested-k.yaml)
 expect "list $list" grep -qE '^\[[0-9]+, [0-9]+\]$' <<<"$list"
 expect_out "k: $list, sum "
+expect_out "to train with it: pretrain CONFIG 'model.k=$list'"
+expect "a warning" [ "$(grep -c 'is a Linformer' err)" = 0 ]
 run plan o/suggested-k.yaml --gflops 100 --json
 expect_status 0
 expect_out "\"k\":$(tr -d ' ' <<<"$list")"
@@ -121,6 +123,9 @@ run spectrum "$full" "$text" --sequences 4 --out q --total-k 20 --multiple 2 --j
 expect_status 0
 expect_out '"total_k":20,'
 expect "uniform k beside it" grep -q 'alike: k = 10\.' q/suggested-k.yaml
+run spectrum "$linformer_ckpt" "$text" --sequences 4 --out r --suggest-k 0.8
+expect_status 0
+expect_err "is a Linformer, so these k are bounded by its own: Pbar F has no rank above that"
 }
 
 begin numpy_agrees && {

@@ -83,6 +83,7 @@ begin interrupted_at_random && {
     run sweep s.yaml run=runs/whole --jobs 2
     expect_status 0
     expect "not 12 done" in_state "done" 12
+    expect "a run that has not been before is continued" [ "$(cat runs/whole/*/output.txt | grep -c -e --resume)" = 0 ]
     start sweep s.yaml run=runs/part --jobs 2
     until_true has_records runs/part $((1 + RANDOM % 3))
     sleep 0.$((RANDOM % 30))
@@ -257,7 +258,7 @@ begin two_at_once && {
     expect_status 0
     expect "not 12 done" in_state "done" 12
     for log in runs/s/*/log.txt; do
-        [ -z "$case_name" ] || expect "$log has two runs" [ "$(grep -c 'starting at step 0' "$log")" = 1 ]
+        [ -z "$case_name" ] || expect "$log has two runs" [ "$(grep -c '  budget: ' "$log")" = 1 ]
     done
 }
 
