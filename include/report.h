@@ -22,7 +22,7 @@ typedef struct ReportPoint {
     double step, epoch, tokens, seconds;
     double loss;       /* of training, nats */
     double valid_loss; /* of the held-out text or rows */
-    double valid_ppl, accuracy;
+    double valid_ppl, accuracy, unigram_entropy;
 } ReportPoint;
 
 /* On held-out text or rows; NaN where the run has no such number. */
@@ -45,6 +45,7 @@ typedef struct ReportRun {
     size_t damaged; /* lines of metrics.jsonl that are none */
     ReportScore score;
     double best_ppl; /* of any evaluation */
+    double unigram_entropy; /* of its held-out text: the loss of guessing by frequency; else NaN */
     double majority; /* accuracy of the most frequent class; NaN: not known */
     double steps, tokens, seconds, tokens_per_s, loss; /* of the last line */
     size_t section, group;
@@ -63,6 +64,7 @@ typedef struct ReportGroup {
     char **values; /* of the section's keys; "-": the key has no effect */
     size_t *runs;
     size_t run_count, done;
+    size_t pretrainings; /* that its fine-tunings begin with, 0 where that is none */
     /* the quality is perplexity, or the metric of finetune.metric, from 0 to 1 */
     ReportStat quality, loss, accuracy, f1, mcc, seconds, tokens, tokens_per_s;
     bool on_front; /* no other group is both better and faster */

@@ -68,21 +68,24 @@ static void put_keys(FILE *out, const char *const *keys, size_t count, const Rep
 }
 
 static void write_runs(FILE *out, const Report *report, const char *const *keys, size_t count) {
-    fputs("run,section,state,seed", out);
+    fputs("run,section,state,seed,pretraining_seed", out);
     put_keys(out, keys, count, NULL, NULL);
     fputs(",steps,tokens,seconds,tokens_per_s,loss,valid_loss,valid_ppl,best_ppl,accuracy,f1,mcc,"
-          "majority\n",
+          "majority,unigram_entropy\n",
           out);
     for (size_t i = 0; i < report->run_count; i++) {
         const ReportRun *run = &report->runs[i];
         const ReportSection *section = &report->sections[run->section];
         report_put_csv(out, run->name);
-        fprintf(out, ",%s,%s,%" PRIu64, section->slug, sweep_state_name(run->state), run->seed);
+        fprintf(out, ",%s,%s,%" PRIu64 ",", section->slug, sweep_state_name(run->state), run->seed);
+        const ReportRun *from = report_pretraining(report, run);
+        if (from) fprintf(out, "%" PRIu64, from->seed);
         put_keys(out, keys, count, section, &section->groups[run->group]);
         const double numbers[] = {run->steps,        run->tokens,    run->seconds,
                                   run->tokens_per_s, run->loss,      run->score.loss,
                                   run->score.ppl,    run->best_ppl,  run->score.accuracy,
-                                  run->score.f1,     run->score.mcc, run->majority};
+                                  run->score.f1,     run->score.mcc, run->majority,
+                                  run->unigram_entropy};
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) put_number(out, numbers[n]);
         fputc('\n', out);
     }

@@ -237,10 +237,21 @@ static bool sum_up(ReportStat *out, const Report *report, const ReportGroup *gro
     return true;
 }
 
+/* Is the run the first of its group that begins with this checkpoint? */
+static bool is_first_of_init(const Report *report, const ReportGroup *group, size_t index) {
+    const char *init = report->runs[group->runs[index]].config.finetune.init;
+    for (size_t i = 0; i < index; i++) {
+        if (is_same_text(report->runs[group->runs[i]].config.finetune.init, init)) return false;
+    }
+    return init != NULL;
+}
+
 static bool sum_up_group(const Report *report, const ReportSection *section, ReportGroup *group,
                          Err *err) {
-    for (size_t i = 0; i < group->run_count; i++)
+    for (size_t i = 0; i < group->run_count; i++) {
         group->done += report->runs[group->runs[i]].state == RUN_DONE;
+        group->pretrainings += section->is_task && is_first_of_init(report, group, i);
+    }
     return sum_up(&group->quality, report, group, quality_place(section), err) &&
            sum_up(&group->loss, report, group, offsetof(ReportRun, score.loss), err) &&
            sum_up(&group->accuracy, report, group, offsetof(ReportRun, score.accuracy), err) &&

@@ -38,6 +38,9 @@ void report_section_free(ReportSection *section);
 /* A fine-tuning that failed before it read its checkpoint does not say what model that has. */
 void report_take_models(Report *report);
 
+/* The pretraining of this report that a fine-tuning begins with, or NULL. */
+const ReportRun *report_pretraining(const Report *report, const ReportRun *run);
+
 /* The keys that differ between the runs of a section. */
 bool report_find_keys(Report *report, size_t section, Err *err);
 

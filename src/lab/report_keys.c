@@ -63,12 +63,15 @@ static const ReportRun *find_pretraining(const Report *report, const char *init)
     return NULL;
 }
 
+const ReportRun *report_pretraining(const Report *report, const ReportRun *run) {
+    const char *init = run->config.finetune.init;
+    return run->is_task && init ? find_pretraining(report, init) : NULL;
+}
+
 void report_take_models(Report *report) {
     for (size_t i = 0; i < report->run_count; i++) {
         ReportRun *run = &report->runs[i];
-        const char *init = run->config.finetune.init;
-        const ReportRun *from =
-            run->is_task && run->is_only_given && init ? find_pretraining(report, init) : NULL;
+        const ReportRun *from = run->is_only_given ? report_pretraining(report, run) : NULL;
         if (from) config_take_model(&run->config, &from->config.model);
     }
 }
@@ -115,7 +118,7 @@ char *report_value(const Report *report, const ReportRun *run, const char *key) 
     const char *init = run->config.finetune.init;
     if (!has_effect(key, &run->config.model)) return strdup("-");
     if (run->is_task && init && strcmp(key, "finetune.init") == 0) {
-        const ReportRun *from = find_pretraining(report, init);
+        const ReportRun *from = report_pretraining(report, run);
         return from ? pretraining_label(report, from) : strdup(init);
     }
     char *value = config_key_value(&run->config, key);

@@ -1,4 +1,5 @@
 /* report.md and report.html: the same tables and pictures. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,25 +146,62 @@ static void put_figures(Page *page, size_t section) {
 
 /* ---- a section ---- */
 
+/* A key's value in the runs that it has an effect on, which is one; NULL where there are none. */
+static char *common_value(const Report *report, size_t section, const char *key) {
+    for (size_t i = 0; i < report->run_count; i++) {
+        if (report->runs[i].section != section) continue;
+        char *value = report_value(report, &report->runs[i], key);
+        bool has_effect = value && strcmp(value, "-") != 0;
+        free(value);
+        if (has_effect) return config_key_value(&report->runs[i].config, key);
+    }
+    return NULL;
+}
+
 /* What its runs have in common. */
-static void put_common(Page *page, const ReportSection *section) {
+static void put_common(Page *page, size_t index) {
+    const ReportSection *section = &page->report->sections[index];
     static const char *const keys[] = {
         "model.attention", "model.n",      "model.k",     "model.sharing", "model.projection",
         "model.layers",    "model.width",  "model.heads", "model.ffn",     "train.steps",
         "train.epochs",    "train.tokens", "train.hours", "train.batch",   "optimizer.lr"};
-    const Config *config = &page->report->runs[section->first_run].config;
     char text[1000] = "All with";
     size_t put = 0;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         size_t k = 0, used = strlen(text);
         while (k < section->key_count && strcmp(section->keys[k], keys[i]) != 0) k++;
-        char *value = k == section->key_count ? config_key_value(config, keys[i]) : NULL;
+        char *value = k == section->key_count ? common_value(page->report, index, keys[i]) : NULL;
         if (value && *value)
             snprintf(text + used, sizeof text - used, "%s %s=%.60s", put++ ? "," : "",
                      report_leaf(keys[i]), value);
         free(value);
     }
     if (put) put_paragraph(page, text);
+}
+
+/* What needs no model. */
+static void put_unigram_entropy(Page *page, size_t section) {
+    const Report *report = page->report;
+    double lowest = INFINITY, highest = -INFINITY;
+    char text[200];
+    for (size_t i = 0; i < report->run_count; i++) {
+        double entropy = report->runs[i].unigram_entropy;
+        if (report->runs[i].section != section || isnan(entropy)) continue;
+        lowest = fmin(lowest, entropy);
+        highest = fmax(highest, entropy);
+    }
+    if (highest < lowest) return;
+    if (lowest == highest)
+        snprintf(text, sizeof text,
+                 "Guessing held-out tokens by their frequency has a loss of %.3f nats, a "
+                 "perplexity of %.1f.",
+                 lowest, exp(lowest));
+    else
+        snprintf(text, sizeof text,
+                 "Guessing held-out tokens by their frequency has a loss of %.3f to %.3f nats, "
+                 "which differs because tokenizers or texts do.",
+                 lowest, highest);
+    put_paragraph(page, text);
 }
 
 static void put_runs(Page *page, size_t section) {
@@ -182,7 +220,8 @@ static void put_section(Page *page, size_t index) {
     ReportTable table;
     size_t count;
     put_heading(page, 2, section->title);
-    put_common(page, section);
+    put_common(page, index);
+    put_unigram_entropy(page, index);
     put_figures(page, index);
     ReportAxis *axes = report_axes(&count, section);
     page->failed |= !axes;

@@ -205,7 +205,7 @@ static void put_time_label(Picture *picture, char *list, size_t size, const Repo
                            const ReportGroup *group, size_t index) {
     size_t used = strlen(list);
     char *label = report_group_label(section, group);
-    snprintf(list + used, size - used, "%s %c: %.*s", index ? ";" : "", (char)('a' + index),
+    snprintf(list + used, size - used, "%s (%c) %.*s", index ? "," : "", (char)('a' + index),
              label ? (int)report_cut(label, 100) : 0, label ? label : "");
     list[report_cut(list, size)] = '\0';
     free(label);
@@ -271,7 +271,7 @@ static bool draw_time(ReportFigures *out, bool *drawn, const Report *report, siz
                   "better and faster'\n");
     return report_finish_picture(out, drawn, &picture, index, err,
                                  "%s: %s against the time of training; means over seeds.  "
-                                 "No other is both better and faster:%s.",
+                                 "No configuration is both better and faster than%s.",
                                  section->title, report_quality_name(section), list);
 }
 

@@ -51,6 +51,7 @@ static bool take_line(ReportPoint *out, const char *line, size_t size) {
                          .loss = number(object, "loss"),
                          .valid_loss = number(object, "valid_loss"),
                          .valid_ppl = number(object, "valid_ppl"),
+                         .unigram_entropy = number(object, "unigram_entropy"),
                          .accuracy = number(object, "accuracy")};
     cJSON_Delete(object);
     return out->step >= 0;
@@ -66,6 +67,7 @@ static void take_last(ReportRun *run, const ReportPoint *point) {
 /* Scores of the evaluations: the last one, and the best perplexity. */
 static void take_evaluation(ReportRun *run, const ReportPoint *point) {
     if (isnan(point->valid_loss) || run->is_task) return;
+    run->unigram_entropy = point->unigram_entropy;
     run->score.loss = point->valid_loss;
     run->score.ppl = point->valid_ppl;
     if (!(run->best_ppl <= point->valid_ppl)) run->best_ppl = point->valid_ppl;
@@ -130,6 +132,7 @@ static bool begin_run(ReportRun *out, const char *dir, const char *name, Err *er
                        .name = strdup(name),
                        .score = {NAN, NAN, NAN, NAN, NAN},
                        .best_ppl = NAN,
+                       .unigram_entropy = NAN,
                        .majority = NAN,
                        .steps = NAN,
                        .tokens = NAN,

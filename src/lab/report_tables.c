@@ -160,6 +160,19 @@ static void put_stat(ReportTable *table, const ReportStat *stat, double factor, 
 
 /* ---- the tables of a section ---- */
 
+/* "3", "2 of 3" where not all count; "4 (2 pretrainings)" where seeds of fine-tunings stand beside
+ * those of their pretrainings. */
+static void put_seeds(ReportTable *table, const ReportGroup *group) {
+    char text[80];
+    size_t used = 0;
+    if (group->quality.count < group->run_count)
+        used = (size_t)snprintf(text, sizeof text, "%zu of ", group->quality.count);
+    used += (size_t)snprintf(text + used, sizeof text - used, "%zu", group->run_count);
+    if (group->pretrainings > 1)
+        snprintf(text + used, sizeof text - used, " (%zu pretrainings)", group->pretrainings);
+    report_table_put(table, "%s", text);
+}
+
 void report_groups_table(ReportTable *out, const ReportSection *section) {
     report_table_begin(out, "Means over seeds", section->key_count);
     for (size_t k = 0; k < section->key_count; k++)
@@ -181,10 +194,7 @@ void report_groups_table(ReportTable *out, const ReportSection *section) {
         for (size_t k = 0; k < section->key_count; k++)
             report_table_put(out, "%s", group->values[k]);
         put_stat(out, &group->quality, factor, digits_of(factor * group->quality.mean));
-        if (group->quality.count == group->run_count)
-            report_table_put(out, "%zu", group->run_count);
-        else
-            report_table_put(out, "%zu of %zu", group->quality.count, group->run_count);
+        put_seeds(out, group);
         put_stat(out, &group->loss, 1, 3);
         if (section->is_task) {
             put_stat(out, &group->f1, 100, 2);
@@ -229,10 +239,11 @@ void report_runs_table(ReportTable *out, const Report *report, size_t index) {
     report_table_put(out, "run");
     report_table_put(out, "state");
     report_table_put(out, "seed");
+    if (section->is_task) report_table_put(out, "pretraining's seed");
     report_table_put(out, "steps");
     report_table_put(out, "tokens");
     report_table_put(out, "seconds");
-    report_table_put(out, "loss");
+    report_table_put(out, "training loss");
     report_table_put(out, "held-out loss");
     report_table_put(out, "%s", report_quality_name(section));
     report_table_put(out, "%s", section->is_task ? "majority (%)" : "best perplexity");
@@ -243,6 +254,11 @@ void report_runs_table(ReportTable *out, const Report *report, size_t index) {
         report_table_put(out, "%s", run->name);
         report_table_put(out, "%s", sweep_state_name(run->state));
         report_table_put(out, "%llu", (unsigned long long)run->seed);
+        const ReportRun *from = report_pretraining(report, run);
+        if (section->is_task && from)
+            report_table_put(out, "%llu", (unsigned long long)from->seed);
+        else if (section->is_task)
+            report_table_put(out, "-");
         report_table_put_number(out, run->steps, "%.0f");
         report_table_put_number(out, run->tokens, "%.0f");
         report_table_put_number(out, run->seconds, "%.1f");

@@ -13,7 +13,7 @@ YAML
     awk -v ppl="$5" -v seconds="$6" 'BEGIN {
         for (i = 1; i <= 40; i++) {
             printf "{\"step\":%d,\"epoch\":%g,\"tokens\":%d,\"loss\":%g,\"elapsed_s\":%g", i, i / 40, i * 128, 6 - i / 20, i * seconds / 40
-            if (i % 10 == 0) printf ",\"valid_loss\":%g,\"valid_ppl\":%g", log(ppl) + (40 - i) / 20, ppl * exp((40 - i) / 20)
+            if (i % 10 == 0) printf ",\"valid_loss\":%g,\"valid_ppl\":%g,\"unigram_entropy\":4.5", log(ppl) + (40 - i) / 20, ppl * exp((40 - i) / 20)
             print "}"
         }
     }' >"runs/$1/metrics.jsonl"
@@ -81,10 +81,11 @@ CSV
     expect "the front is $(paste -sd' ' front)" [ "$(paste -sd' ' front)" = "front 0 1 1 1" ]
     expect "not a line for each point" [ "$(wc -l <runs/report/curves.csv)" = 321 ]
     expect "runs.csv has no line of a failed run" has_line runs/report/runs.csv \
-        '"k=16,sharing=none,seed=2",pretraining,failed,2,16,none,40,5120,20,256,4,4.49981,90,90,,,,'
+        '"k=16,sharing=none,seed=2",pretraining,failed,2,,16,none,40,5120,20,256,4,4.49981,90,90,,,,,4.5'
     for line in '## Pretraining' '### Perplexity against k' '### Perplexity against sharing' '### Means over seeds' \
         '| sharing=kv | 31.00 ± 1.41 (2) | 26.50 ± 0.71 (2) |' '| sharing=none | 29.25 ± 0.35 (2) | 25.00 (1 of 2) |' \
-        '| k=16 | 25.00 (1 of 2) | 26.50 ± 0.71 (2) |'; do
+        '| k=16 | 25.00 (1 of 2) | 26.50 ± 0.71 (2) |' \
+        'Guessing held-out tokens by their frequency has a loss of 4.500 nats, a perplexity of 90.0.'; do
         expect "report.md has no line: $line" has_line runs/report/report.md "$line"
     done
     if has_gnuplot; then
@@ -171,8 +172,8 @@ begin odd_folders && {
     expect "a name is not quoted in Markdown" grep -qF 'runs/\<b\>&: ' out1/report.md
     expect "the page is not by itself" is_alone out1/report.html
     expect "half a run counts as done" grep -q '^"runs/k=8,sharing=kv,seed=1",pretraining,interrupted,' out1/runs.csv
-    expect "a run without evaluation has a score" grep -q '^"runs/k=8,sharing=kv,seed=2",pretraining,done,2,8,kv,40,5120,12,[^,]*,4,,,,' out1/runs.csv
-    expect "a run that has begun is missing" grep -q '^runs/new,pretraining,interrupted,1,8,none,,,,,,,,,,,,$' out1/runs.csv
+    expect "a run without evaluation has a score" grep -q '^"runs/k=8,sharing=kv,seed=2",pretraining,done,2,,8,kv,40,5120,12,[^,]*,4,,,,' out1/runs.csv
+    expect "a run that has begun is missing" grep -q '^runs/new,pretraining,interrupted,1,,8,none,,,,,,,,,,,,,$' out1/runs.csv
     run report runs/k=16,sharing=kv,seed=1
     expect_status 0
     expect "a loop of links is followed" [ "$(wc -l <runs/k=16,sharing=kv,seed=1/report/runs.csv)" = 2 ]
@@ -198,6 +199,17 @@ begin odd_folders && {
 }
 
 # Real runs: a sweep with fine-tunings.
+# What has no k does not speak for those that have one.
+begin full_attention_beside && {
+    fake_run a 16 kv 1 30 10
+    fake_run b 8 kv 1 32 12
+    [ -z "$case_name" ] || sed -i 's/k: 16, sharing: kv/attention: full/' runs/a/config.yaml
+    run report runs
+    expect_status 0
+    expect "not all in common" grep -qE '^All with n=32, k=8, sharing=kv, projection=linear, layers=2, ' runs/report/report.md
+    expect "no k" has_line runs/report/report.md "| full | 30.00 | 1 | $(awk 'BEGIN { printf "%.3f", log(30) }') | 10.0 | 512 | ★ |"
+}
+
 begin of_a_sweep && {
     awk 'BEGIN { for (i = 0; i < 80; i++) { print "the", i % 3 ? "cat" : "dog", i % 5 ? "sees" : "likes", "the", i % 7 ? "child" : "sailor"
         if (i % 10 == 9) print "" } }' >train.txt
@@ -227,10 +239,14 @@ YAML
     expect_out "Pretraining: 4 runs, 4 done, 2 configurations"
     expect_out "Fine-tuning: rows: 8 runs, 8 done, 2 configurations"
     expect "k is not what differs" [ "$(head -n 1 runs/report/groups.csv | cut -d, -f1-3)" = section,model.k,runs ]
+    expect "not two pretrainings of each" [ "$(grep -cE '^\| [36] \|.*\| 4 \(2 pretrainings\) \|' runs/report/report.md)" = 2 ]
+    for seed in 1 2; do # each fine-tuned with two
+        expect "pretraining seed $seed" [ "$(grep -cE "^\"s/k=3,seed=$seed/finetune-task/seed-[12]\",rows,done,[12],$seed,3," runs/report/runs.csv)" = 2 ]
+    done
     expect "not 4 seeds of each" [ "$(grep -c '^rows,[36],4,4,4,accuracy,' runs/report/groups.csv)" = 2 ]
     accuracy=$(sed 's/.*"accuracy":\([^,]*\),.*/\1/' runs/s/k=3,seed=1/finetune-task/results.json | head -n 1)
     expect "no accuracy $accuracy" grep -q ",$(printf '%.10g' "${accuracy:-0}")," runs/report/runs.csv
     ppl=$(sed -n '8s/.*"valid_ppl":\([^,]*\),.*/\1/p' runs/s/k=6,seed=2/metrics.jsonl)
-    expect "no perplexity $ppl" grep -q "^\"s/k=6,seed=2\",pretraining,done,2,6,8,.*,$(printf '%.10g' "${ppl:-0}")," runs/report/runs.csv
+    expect "no perplexity $ppl" grep -q "^\"s/k=6,seed=2\",pretraining,done,2,,6,8,.*,$(printf '%.10g' "${ppl:-0}")," runs/report/runs.csv
     expect "the page is not by itself" is_alone runs/report/report.html
 }
