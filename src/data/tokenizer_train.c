@@ -260,9 +260,12 @@ bool tokenizer_ensure(const Config *config, uint64_t kept, Err *err) {
         log_warn("tokenizer.model = %s: no such file: a new tokenizer of %zu pieces is trained "
                  "there, on data.train",
                  path, config->tokenizer.vocab_size);
+    else if (state == TOKENIZER_STALE)
+        log_warn("%s: was trained on other text or with other settings, and is trained again; "
+                 "where an earlier run is to go on, give this one a tokenizer.model and "
+                 "data.tokens of its own",
+                 path);
     else
-        log_info("tokenizer: %s %s, training it", path,
-                 state == TOKENIZER_MISSING ? "is missing"
-                                            : "was trained on other text or with other settings");
+        log_info("tokenizer: %s is missing, training it", path);
     return tokenizer_train(config, err);
 }

@@ -78,7 +78,7 @@ begin tokenizer_of_other_text && {
     sed 'y/aeiou/uoaei/' train.txt >other.txt
     run pretrain run.yaml run=runs/c train.steps=1 data.train=other.txt
     expect_status 0
-    expect_err "$model was trained on other text or with other settings, training it"
+    expect_err "$model: was trained on other text or with other settings, and is trained again"
     expect "the tokenizer of the other text was used" [ "$(cmp -s $model first.model; echo $?)" = 1 ]
     run pretrain run.yaml run=runs/d train.steps=1 tokenizer.model=$model
     expect_status 0
