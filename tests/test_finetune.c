@@ -321,7 +321,8 @@ static void test_best_comes_back(void) {
 
 static void test_patience(void) {
     task_write();
-    /* so small a rate changes no prediction: no metric is better than the first, whatever the loss */
+    /* so small a rate changes no prediction: no metric is better than the first, whatever the loss
+     * does */
     const char *const *o =
         OVERRIDES("optimizer.lr=1e-9", "train.epochs=9", "finetune.patience=2", "finetune.seeds=1");
     require_run(run_finetune("run", RESUME_NEVER, o));
