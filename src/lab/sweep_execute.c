@@ -345,8 +345,8 @@ static bool conclude(const Scheduler *s, Err *err) {
 static bool run_all(Scheduler *s, Err *err) {
     /* of the command alone, so that a run goes on with as many as it began with */
     s->threads = threads_each(s->jobs_max);
-    log_info("%zu run%s to do, %zu at a time, train.threads %zu where no config gives it; %s", s->todo,
-             s->todo == 1 ? "" : "s", s->jobs_max, s->threads, s->sweep->config.run_dir);
+    log_info("%zu run%s to do, %zu at a time, train.threads %zu where no config gives it; %s",
+             s->todo, s->todo == 1 ? "" : "s", s->jobs_max, s->threads, s->sweep->config.run_dir);
     if (!prepare_texts(s, err)) return false;
     s->progress = progress_start("sweep", (double)s->todo);
     bool ok = schedule(s, err);
