@@ -245,17 +245,19 @@ static void check_no_step(const char *run, RunResult result, int code, const cha
 static void test_bad_init(void) {
     task_write();
     require_run(run_finetune("done", RESUME_NEVER, OVERRIDES("train.steps=1")));
-    char classifier[800], text[800], none[800];
+    char classifier[800], text[800], none[800], folder[800];
     snprintf(classifier, sizeof classifier, "finetune.init=%s",
              run_path("done/seed-1", "best.ckpt"));
     snprintf(text, sizeof text, "finetune.init=%s", test_temp_path("train.tsv"));
     snprintf(none, sizeof none, "finetune.init=%s", test_temp_path("no.ckpt"));
+    snprintf(folder, sizeof folder, "finetune.init=%s", test_temp_path("done"));
     const struct {
         const char *overrides[3];
         int code;
         const char *fragment;
     } rows[] = {
         {{none}, ERR_FAILED, "no.ckpt: no such file: wanted a checkpoint of `linformer pretrain`"},
+        {{folder}, ERR_FAILED, "done: a folder: wanted a checkpoint of `linformer pretrain`"},
         {{text}, ERR_FAILED, "finetune.init: "},
         {{classifier}, ERR_FAILED, "a classifier that was fine-tuned already (2 classes, sky"},
         {{task_init(), "model.n=48"}, ERR_CONFIG, "model.n = 48, but finetune.init = "},

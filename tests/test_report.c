@@ -339,7 +339,8 @@ static void test_finetunings(void) {
 static void test_own_keys_of_a_finetuning(void) {
     static const char *const files[] = {"config", "given"};
     static const char *const models[] = {
-        "model: {k: 16, dropout: 0, attention_dropout: 0.2, head_dropout: 0.3, head_pooling: mean}\n",
+        "model: {k: 16, dropout: 0, attention_dropout: 0.2, head_dropout: 0.3, "
+        "head_pooling: mean}\n",
         "model: {dropout: 0, attention_dropout: 0.2, head_dropout: 0.3, head_pooling: mean}\n"};
     Report report;
     write_text("p/config.yaml",

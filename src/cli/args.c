@@ -28,6 +28,20 @@ static const Option *find_option(const Command *command, const char *name, size_
     return NULL;
 }
 
+/* "train.threads" for --threads, where the command takes keys of a config; else NULL. */
+static const char *key_of_option(const Command *command, const char *name) {
+    const char *key;
+    if (!strstr(command->arguments, "section.key") || strncmp(name, "--", 2) != 0) return NULL;
+    for (size_t i = 0; (key = config_key_path(i)) != NULL; i++) {
+        const char *leaf = strrchr(key, '.');
+        size_t j = 2;
+        leaf = leaf ? leaf + 1 : key;
+        while (name[j] && leaf[j - 2] == (name[j] == '-' ? '_' : name[j])) j++;
+        if (!name[j] && !leaf[j - 2]) return key;
+    }
+    return NULL;
+}
+
 static bool fail_unknown(const Command *command, const char *name, size_t length, Err *err) {
     const char *names[OPTIONS_MAX + 1] = {0};
     size_t count = 0;
@@ -35,7 +49,11 @@ static bool fail_unknown(const Command *command, const char *name, size_t length
         names[count++] = o->name;
     char shown[WORD_MAX];
     snprintf(shown, sizeof shown, "%.*s", (int)(length < WORD_MAX ? length : WORD_MAX - 1), name);
-    const char *near = near_word(shown, names);
+    const char *near = near_word(shown, names), *key = key_of_option(command, shown);
+    if (key)
+        return err_set(err, ERR_CONFIG,
+                       "%s has no option %s: it is a key of the config, %s=VALUE behind CONFIG",
+                       command->name, shown, key);
     return err_set(err, ERR_CONFIG, "%s has no option %s%s%s%s", command->name, shown,
                    near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }

@@ -19,9 +19,9 @@ static bool open_init(Finetune *f, Err *err) {
     const char *path = f->config.finetune.init;
     if (!io_is_file(path))
         return err_set(err, ERR_FAILED,
-                       "finetune.init = %s: no such file: wanted a checkpoint of `linformer "
-                       "pretrain`, or `none` to train from scratch",
-                       path);
+                       "finetune.init = %s: %s: wanted a checkpoint of `linformer pretrain`, or "
+                       "`none` to train from scratch",
+                       path, io_is_dir(path) ? "a folder" : "no such file");
     if (!checkpoint_open(&f->init, path, err)) return err_context(err, "finetune.init");
     if (strcmp(f->init.kind, "classifier") == 0)
         return err_set(err, ERR_FAILED,

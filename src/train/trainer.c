@@ -70,6 +70,7 @@ bool trainer_step(Trainer *t, StepStats *out, Err *err) {
  * each time. */
 static void log_profile(const Trainer *t, bool file_only) {
     char text[512];
+    if (profile_seconds(&t->profile) == 0) return; /* all was done before */
     profile_describe(text, sizeof text, &t->profile);
     if (file_only)
         log_file_only("time of the updates: %s", text);

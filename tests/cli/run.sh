@@ -98,6 +98,9 @@ expect() {
 expect_status() { expect "exit status $status, wanted $1" [ "$status" = "$1" ]; }
 expect_out() { expect "stdout does not contain: $1" grep -qF -e "$1" out; }
 expect_err() { expect "stderr does not contain: $1" grep -qF -e "$1" err; }
+expect_err_without() { # TEXT: fails where stderr contains it
+    if [ -n "$case_name" ] && grep -qF -e "$1" err; then fail "stderr contains: $1"; fi
+}
 expect_no_out() { expect "stdout is not empty" [ ! -s out ]; }
 expect_file() { expect "$1 is missing or empty" [ -s "$1" ]; }
 

@@ -74,6 +74,13 @@ expect_err "usage: linformer plan"
 run eval --gflops 3 x.ckpt
 expect_status 2
 expect_err "eval has no option --gflops"
+run pretrain small.yaml --micro-batch 2
+expect_status 2
+expect_err "pretrain has no option --micro-batch: it is a key of the config, train.micro_batch=VALUE behind CONFIG"
+run predict a.ckpt --seed 2
+expect_status 2
+expect_err "predict has no option --seed"
+expect_err_without "key of the config"
 
 begin bad_option_values
 run fill-mask --top 0 x.ckpt
