@@ -210,9 +210,10 @@ static void put_time_label(Picture *picture, char *list, size_t size, const Repo
     list[report_cut(list, size)] = '\0';
     free(label);
     text_file_put(&picture->script,
-                  "set label '%c' at %.8g, %.8g center offset 0, 0.8 textcolor rgb \"#D9622B\"\n",
+                  "set label '%c' at %.8g, %.8g center offset -1.1, %s textcolor rgb \"#D9622B\"\n",
                   (char)('a' + index), group->seconds.mean,
-                  report_quality_shown(section, group->quality.mean));
+                  report_quality_shown(section, group->quality.mean),
+                  section->is_task ? "0.7" : "-0.7"); /* on the better side, off the dotted line */
 }
 
 /* The front in the order of time, with letters as long as there are some. */
