@@ -7,7 +7,7 @@
  *                  evaluations also valid_loss, accuracy, f1, mcc and majority
  *   log.txt
  *   best.ckpt      kind "classifier": the weights with the best finetune.metric on the validation
- *                  rows, the earliest of equals
+ *                  rows, of equals that of the lower loss, then the earlier
  *   result.json    what that came to; written last, so the seed is complete where it is there */
 #ifndef FINETUNE_H
 #define FINETUNE_H

@@ -44,9 +44,9 @@ typedef struct ReportRun {
     size_t count;
     size_t damaged; /* lines of metrics.jsonl that are none */
     ReportScore score;
-    double best_ppl; /* of any evaluation */
+    double best_ppl;        /* of any evaluation */
     double unigram_entropy; /* of its held-out text: the loss of guessing by frequency; else NaN */
-    double majority; /* accuracy of the most frequent class; NaN: not known */
+    double majority;        /* accuracy of the most frequent class; NaN: not known */
     double steps, tokens, seconds, tokens_per_s, loss; /* of the last line */
     size_t section, group;
     size_t repeats; /* run of the same configuration and seed, which counts instead of this one;

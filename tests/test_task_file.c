@@ -234,8 +234,7 @@ static void test_prediction(void) {
         const char *name, *text, *rows;
     } cases[] = {
         {TASK_SST2, "a.tsv", "index\tsentence\n0\ta\n1\tb\n", "-|a\n-|b\n"},
-        {TASK_SST2, "a.tsv", "sentence\tlabel\na\t-1\nb\t1\nc\t\nd\t7\n",
-         "-|a\n-|b\n-|c\n-|d\n"},
+        {TASK_SST2, "a.tsv", "sentence\tlabel\na\t-1\nb\t1\nc\t\nd\t7\n", "-|a\n-|b\n-|c\n-|d\n"},
         {TASK_SST2, "a.tsv", "sentence\tlabel\n\t\n \t1\n", "-|\n-| \n"},
         {TASK_QQP, "a.tsv", "id\tquestion1\tquestion2\n0\ta\t\n", "-|a|\n"},
         {TASK_CUSTOM, "a.tsv", "text\na\n\"b\n\n", "-|a\n-|\"b\n"},

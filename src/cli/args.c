@@ -28,18 +28,27 @@ static const Option *find_option(const Command *command, const char *name, size_
     return NULL;
 }
 
-/* "train.threads" for --threads, where the command takes keys of a config; else NULL. */
-static const char *key_of_option(const Command *command, const char *name) {
-    const char *key;
-    if (!strstr(command->arguments, "section.key") || strncmp(name, "--", 2) != 0) return NULL;
-    for (size_t i = 0; (key = config_key_path(i)) != NULL; i++) {
-        const char *leaf = strrchr(key, '.');
-        size_t j = 2;
-        leaf = leaf ? leaf + 1 : key;
-        while (name[j] && leaf[j - 2] == (name[j] == '-' ? '_' : name[j])) j++;
-        if (!name[j] && !leaf[j - 2]) return key;
+/* Is it --train.threads or --threads of the key train.threads, with - for _? */
+static bool names_key(const char *option, const char *key) {
+    const char *dot = strrchr(key, '.');
+    for (int leaf = 0; leaf <= 1; leaf++) {
+        const char *a = option + 2, *b = leaf && dot ? dot + 1 : key;
+        while (*a && *b == (*a == '-' ? '_' : *a)) a++, b++;
+        if (!*a && !*b) return true;
     }
-    return NULL;
+    return false;
+}
+
+/* "model.init=VALUE or train.init=VALUE" for --init, where the command takes keys of a config. */
+static void keys_of_option(char *out, size_t size, const Command *command, const char *option) {
+    const char *key;
+    out[0] = 0;
+    if (!strstr(command->arguments, "section.key") || strncmp(option, "--", 2) != 0) return;
+    for (size_t i = 0; (key = config_key_path(i)) != NULL; i++) {
+        size_t used = strlen(out);
+        if (names_key(option, key))
+            snprintf(out + used, size - used, "%s%s=VALUE", used ? " or " : "", key);
+    }
 }
 
 static bool fail_unknown(const Command *command, const char *name, size_t length, Err *err) {
@@ -49,11 +58,13 @@ static bool fail_unknown(const Command *command, const char *name, size_t length
         names[count++] = o->name;
     char shown[WORD_MAX];
     snprintf(shown, sizeof shown, "%.*s", (int)(length < WORD_MAX ? length : WORD_MAX - 1), name);
-    const char *near = near_word(shown, names), *key = key_of_option(command, shown);
-    if (key)
+    const char *near = near_word(shown, names);
+    char keys[200];
+    keys_of_option(keys, sizeof keys, command, shown);
+    if (*keys)
         return err_set(err, ERR_CONFIG,
-                       "%s has no option %s: it is a key of the config, %s=VALUE behind CONFIG",
-                       command->name, shown, key);
+                       "%s has no option %s: it is a key of the config, %s behind CONFIG",
+                       command->name, shown, keys);
     return err_set(err, ERR_CONFIG, "%s has no option %s%s%s%s", command->name, shown,
                    near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }

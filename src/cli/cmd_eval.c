@@ -81,7 +81,7 @@ const Command command_eval = {
         "tokens are masked, the same ones every time: checkpoints of one tokenizer answer the "
         "same questions.\n\n"
         "Fine-tuned checkpoints: accuracy, F1 (of the second class; of more than two classes "
-        "their mean), MCC, loss and\n"
+        "the mean of those that occur), MCC, loss and\n"
         "confusion matrix, beside what the most frequent class alone would reach. FILEs are "
         "labelled files of the task,\n"
         "as its training data; without any, the rows that the training evaluated on, data.valid "

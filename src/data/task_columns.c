@@ -50,8 +50,7 @@ static void list_wanted(char *out, size_t size, const TaskReader *r) {
     size_t count = 0;
     for (size_t t = 0; t < 2 && r->spec.text[t]; t++)
         names[count++] = (Span){r->spec.text[t], strlen(r->spec.text[t])};
-    if (r->spec.label)
-        names[count++] = (Span){r->spec.label, strlen(r->spec.label)};
+    if (r->spec.label) names[count++] = (Span){r->spec.label, strlen(r->spec.label)};
     list_columns(out, size, names, count);
 }
 
@@ -109,8 +108,7 @@ bool task_columns_find(size_t found[TASK_COLUMNS], const TaskReader *r, const Sp
             }
             found[c] = i;
         }
-        if (found[c] == SIZE_MAX)
-            return fail_columns(r, names, count, wanted[c], line, err);
+        if (found[c] == SIZE_MAX) return fail_columns(r, names, count, wanted[c], line, err);
     }
     /* a QNLI file has all that SST-2 wants, and a question besides */
     size_t texts;

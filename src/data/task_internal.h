@@ -116,7 +116,7 @@ bool task_read_path(TaskReader *r, const char *path, Err *err);
 enum { TASK_COLUMNS = 3 }; /* text[0], text[1], label */
 
 /* found: index into names of each wanted column, or SIZE_MAX where the task has no second text or
- * no labels are there or wanted. */
+ * no labels are wanted. */
 bool task_columns_find(size_t found[TASK_COLUMNS], const TaskReader *r, const Span *names,
                        size_t count, size_t line, Err *err);
 

@@ -81,10 +81,10 @@ static void write_runs(FILE *out, const Report *report, const char *const *keys,
         const ReportRun *from = report_pretraining(report, run);
         if (from) fprintf(out, "%" PRIu64, from->seed);
         put_keys(out, keys, count, section, &section->groups[run->group]);
-        const double numbers[] = {run->steps,        run->tokens,    run->seconds,
-                                  run->tokens_per_s, run->loss,      run->score.loss,
-                                  run->score.ppl,    run->best_ppl,  run->score.accuracy,
-                                  run->score.f1,     run->score.mcc, run->majority,
+        const double numbers[] = {run->steps,          run->tokens,    run->seconds,
+                                  run->tokens_per_s,   run->loss,      run->score.loss,
+                                  run->score.ppl,      run->best_ppl,  run->score.accuracy,
+                                  run->score.f1,       run->score.mcc, run->majority,
                                   run->unigram_entropy};
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) put_number(out, numbers[n]);
         fputc('\n', out);

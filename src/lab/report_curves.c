@@ -86,9 +86,8 @@ static size_t colour_of(const Colours *c, size_t group) {
 static void put_colour_title(Picture *picture, const Colours *c, size_t colour) {
     char text[80];
     if (c->axis) {
-        bool is_without = strcmp(c->axis->values[colour], "-") == 0;
-        snprintf(text, sizeof text, is_without ? "no %s%.0s" : "%s=%.60s",
-                 report_leaf(c->section->keys[c->axis->key]), c->axis->values[colour]);
+        report_name_value(text, sizeof text, c->section->keys[c->axis->key],
+                          c->axis->values[colour]);
     } else {
         const ReportGroup *group = &c->section->groups[colour];
         char *label = report_group_label(c->section, group);

@@ -237,20 +237,29 @@ static bool sum_up(ReportStat *out, const Report *report, const ReportGroup *gro
     return true;
 }
 
-/* Is the run the first of its group that begins with this checkpoint? */
-static bool is_first_of_init(const Report *report, const ReportGroup *group, size_t index) {
-    const char *init = report->runs[group->runs[index]].config.finetune.init;
-    for (size_t i = 0; i < index; i++) {
-        if (is_same_text(report->runs[group->runs[i]].config.finetune.init, init)) return false;
-    }
-    return init != NULL;
+/* Do two fine-tunings begin with the same pretraining, or one that repeats it? */
+static bool is_same_start(const Report *report, const ReportRun *a, const ReportRun *b) {
+    const ReportRun *left = report_pretraining(report, a), *right = report_pretraining(report, b);
+    while (left && left->repeats != REPORT_NONE) left = &report->runs[left->repeats];
+    while (right && right->repeats != REPORT_NONE) right = &report->runs[right->repeats];
+    return left || right ? left == right
+                         : is_same_text(a->config.finetune.init, b->config.finetune.init);
+}
+
+/* Is it the first run of its group that begins with this pretraining? */
+static bool is_first_of_start(const Report *report, const ReportGroup *group, size_t index) {
+    const ReportRun *run = &report->runs[group->runs[index]];
+    size_t i = 0;
+    while (i < index && !is_same_start(report, &report->runs[group->runs[i]], run)) i++;
+    return i == index && run->config.finetune.init &&
+           strcmp(run->config.finetune.init, "none") != 0;
 }
 
 static bool sum_up_group(const Report *report, const ReportSection *section, ReportGroup *group,
                          Err *err) {
     for (size_t i = 0; i < group->run_count; i++) {
         group->done += report->runs[group->runs[i]].state == RUN_DONE;
-        group->pretrainings += section->is_task && is_first_of_init(report, group, i);
+        group->pretrainings += section->is_task && is_first_of_start(report, group, i);
     }
     return sum_up(&group->quality, report, group, quality_place(section), err) &&
            sum_up(&group->loss, report, group, offsetof(ReportRun, score.loss), err) &&

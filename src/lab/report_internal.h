@@ -51,6 +51,9 @@ char *report_value(const Report *report, const ReportRun *run, const char *key);
 /* The last part of a key: "k" of "model.k". */
 const char *report_leaf(const char *key);
 
+/* "k=16"; "no k" where the key has no effect. */
+void report_name_value(char *out, size_t size, const char *key, const char *value);
+
 /* Order of two values of a key: numbers by size, "-" last. */
 int report_order_values(const char *key, const char *a, const char *b);
 

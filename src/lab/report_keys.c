@@ -48,6 +48,15 @@ const char *report_leaf(const char *key) {
     return dot ? dot + 1 : key;
 }
 
+void report_name_value(char *out, size_t size, const char *key, const char *value) {
+    if (strcmp(value, "-") != 0)
+        snprintf(out, size, "%s=%s", report_leaf(key), value);
+    else if (strcmp(key, "model.sharing") == 0) /* sharing=none is another thing */
+        snprintf(out, size, "nothing to share");
+    else
+        snprintf(out, size, "no %s", report_leaf(key));
+}
+
 /* ---- the checkpoints that fine-tunings begin with ---- */
 
 /* The pretraining whose folder holds the checkpoint, or NULL. */

@@ -146,32 +146,40 @@ static void put_figures(Page *page, size_t section) {
 
 /* ---- a section ---- */
 
-/* A key's value in the runs that it has an effect on, which is one; NULL where there are none. */
-static char *common_value(const Report *report, size_t section, const char *key) {
+/* A key's value in the runs that it has an effect on, which is one; NULL where there are none.
+ * everywhere: it has one in all. */
+static char *common_value(bool *everywhere, const Report *report, size_t section, const char *key) {
+    const ReportRun *with = NULL;
+    *everywhere = true;
     for (size_t i = 0; i < report->run_count; i++) {
         if (report->runs[i].section != section) continue;
         char *value = report_value(report, &report->runs[i], key);
         bool has_effect = value && strcmp(value, "-") != 0;
         free(value);
-        if (has_effect) return config_key_value(&report->runs[i].config, key);
+        *everywhere &= has_effect;
+        if (has_effect && !with) with = &report->runs[i];
     }
-    return NULL;
+    return with ? config_key_value(&with->config, key) : NULL;
 }
 
-/* What its runs have in common. */
-static void put_common(Page *page, size_t index) {
-    const ReportSection *section = &page->report->sections[index];
+/* What its runs have in common; or those of them that project, whose keys have no effect on the
+ * others. */
+static void put_common(Page *page, size_t index, bool all) {
     static const char *const keys[] = {
         "model.attention", "model.n",      "model.k",     "model.sharing", "model.projection",
         "model.layers",    "model.width",  "model.heads", "model.ffn",     "train.steps",
         "train.epochs",    "train.tokens", "train.hours", "train.batch",   "optimizer.lr"};
-    char text[1000] = "All with";
+    const ReportSection *section = &page->report->sections[index];
+    char text[1000];
     size_t put = 0;
+    snprintf(text, sizeof text, all ? "All with" : "Where it has an effect,");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         size_t k = 0, used = strlen(text);
+        bool everywhere;
         while (k < section->key_count && strcmp(section->keys[k], keys[i]) != 0) k++;
-        char *value = k == section->key_count ? common_value(page->report, index, keys[i]) : NULL;
-        if (value && *value)
+        if (k < section->key_count) continue;
+        char *value = common_value(&everywhere, page->report, index, keys[i]);
+        if (value && *value && everywhere == all)
             snprintf(text + used, sizeof text - used, "%s %s=%.60s", put++ ? "," : "",
                      report_leaf(keys[i]), value);
         free(value);
@@ -191,16 +199,16 @@ static void put_unigram_entropy(Page *page, size_t section) {
         highest = fmax(highest, entropy);
     }
     if (highest < lowest) return;
-    if (lowest == highest)
+    if (highest - lowest < 5e-4)
         snprintf(text, sizeof text,
                  "Guessing held-out tokens by their frequency has a loss of %.3f nats, a "
                  "perplexity of %.1f.",
                  lowest, exp(lowest));
     else
         snprintf(text, sizeof text,
-                 "Guessing held-out tokens by their frequency has a loss of %.3f to %.3f nats, "
-                 "which differs because tokenizers or texts do.",
-                 lowest, highest);
+                 "Guessing held-out tokens by their frequency has a loss of %.3f to %.3f nats "
+                 "(perplexity %.1f to %.1f), as tokenizers or texts differ.",
+                 lowest, highest, exp(lowest), exp(highest));
     put_paragraph(page, text);
 }
 
@@ -220,7 +228,8 @@ static void put_section(Page *page, size_t index) {
     ReportTable table;
     size_t count;
     put_heading(page, 2, section->title);
-    put_common(page, index);
+    put_common(page, index, true);
+    put_common(page, index, false);
     put_unigram_entropy(page, index);
     put_figures(page, index);
     ReportAxis *axes = report_axes(&count, section);

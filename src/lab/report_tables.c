@@ -216,9 +216,8 @@ void report_axis_table(ReportTable *out, const ReportSection *section, const Rep
     report_table_begin(out, title, is_named);
     if (is_named) report_table_put(out, "%s", "");
     for (size_t v = 0; v < axis->value_count; v++) {
-        bool is_without = strcmp(axis->values[v], "-") == 0;
-        report_table_put(out, is_without ? "no %s%s" : "%s=%s", leaf,
-                         is_without ? "" : axis->values[v]);
+        report_name_value(text, sizeof text, section->keys[axis->key], axis->values[v]);
+        report_table_put(out, "%s", text);
     }
     report_table_end_heads(out);
     for (size_t s = 0; s < axis->series_count; s++) {

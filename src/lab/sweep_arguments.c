@@ -61,6 +61,14 @@ bool sweep_prepare_arguments(Arguments *out, const Sweep *sweep, size_t point,
     return arguments_end(out, err);
 }
 
+/* Has it a config.yaml of its own, which is there before any checkpoint?  Asked under its lock. */
+static bool has_begun(const SweepRun *run) {
+    char *own = sweep_path(run->dir, "config.yaml", NULL);
+    bool begun = own && io_is_file(own);
+    free(own);
+    return begun;
+}
+
 bool sweep_run_arguments(Arguments *out, const Sweep *sweep, const SweepRun *run,
                          const Config *config, size_t threads, Err *err) {
     bool is_task = run->task != SWEEP_NO_TASK;
@@ -81,7 +89,7 @@ bool sweep_run_arguments(Arguments *out, const Sweep *sweep, const SweepRun *run
         add(out, config_override_text("tokenizer.model", config->tokenizer.model));
     if (pretrains) add(out, config_override_text("data.tokens", config->data.tokens));
     add_threads(out, config, threads);
-    if (run->state != RUN_PENDING) add_copy(out, "--resume");
+    if (has_begun(run)) add_copy(out, "--resume");
     return arguments_end(out, err);
 }
 

@@ -33,24 +33,9 @@ static bool open_init(Finetune *f, Err *err) {
                                 err);
 }
 
-/* A tokenizer that the config names is the checkpoint's: in it, or a file with the same bytes. */
-static bool check_tokenizer(const Finetune *f, Err *err) {
-    const char *path = f->config.tokenizer.model, *init = f->config.finetune.init;
-    const Bytes *own = &f->init.tokenizer;
-    uint64_t hash;
-    if (!config_is_given(&f->config, "tokenizer.model") || strcmp(path, init) == 0) return true;
-    if (io_hash_file(&hash, path, NULL) && hash == io_hash(own->data, own->size)) return true;
-    return err_set(err, ERR_CONFIG,
-                   "tokenizer.model = %s is not the tokenizer of finetune.init = %s, whose model "
-                   "knows no other: leave the key out, or train from scratch with finetune.init = "
-                   "none",
-                   path, init);
-}
-
 static bool take_model(Finetune *f, Err *err) {
     Config *config = &f->config;
-    if (!open_init(f, err) || !same_model_check(config, &f->init.config, TAKEN_MODEL, err) ||
-        !check_tokenizer(f, err))
+    if (!open_init(f, err) || !same_model_check(config, &f->init.config, TAKEN_MODEL, err))
         return false;
     config_take_model(config, &f->init.config.model);
     if (!config_is_given(config, "train.micro_batch"))

@@ -77,6 +77,11 @@ expect_err "eval has no option --gflops"
 run pretrain small.yaml --micro-batch 2
 expect_status 2
 expect_err "pretrain has no option --micro-batch: it is a key of the config, train.micro_batch=VALUE behind CONFIG"
+run pretrain small.yaml --train.init=x
+expect_status 2
+expect_err "pretrain has no option --train.init: it is a key of the config, train.init=VALUE behind CONFIG"
+run pretrain small.yaml --init x
+expect_err "it is a key of the config, model.init=VALUE or train.init=VALUE or finetune.init=VALUE behind CONFIG"
 run predict a.ckpt --seed 2
 expect_status 2
 expect_err "predict has no option --seed"
