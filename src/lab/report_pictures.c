@@ -43,7 +43,7 @@ bool report_open_picture(Picture *out, const char *folder, const char *name, siz
     size_t lines = legends > LEGENDS_MAX ? LEGENDS_MAX : legends;
     size_t height = HEIGHT + (lines > PLAIN ? lines - PLAIN : 0) * LINE;
     if (!picture_open(out, folder, name, WIDTH, height, err)) return false;
-    text_file_put(&out->script, "set key below center Left reverse noenhanced maxcols 3\n"
+    text_file_put(&out->script, "set key below center height 1 Left reverse noenhanced maxcols 3\n"
                                 "set grid y lc rgb \"#808080\" lw 0.3\n"
                                 "set xtics noenhanced\n");
     return true;
