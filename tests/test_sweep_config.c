@@ -205,7 +205,7 @@ static void test_shipped(void) {
         {"configs/sweep/n.yaml", "k=64,n=128,batch=16,eval_sequences=512,seed=1", 8},
         {"configs/sweep/nk.yaml", "n=128,k=16,batch=16,eval_sequences=512,seed=1", 8},
         {"configs/sweep/projection.yaml", "projection=linear,init=normal,seed=1", 12},
-        {"configs/sweep/nonuniform.yaml", "k=64,seed=1", 6},
+        {"configs/sweep/nonuniform.yaml", "layers=4,k=64,seed=1", 9},
         {"configs/sweep/tasks.yaml", "k=16", 3},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
