@@ -204,7 +204,8 @@ static void test_shipped(void) {
         {"configs/sweep/sharing.yaml", "sharing=none,seed=1", 12},
         {"configs/sweep/n.yaml", "k=64,n=128,batch=16,eval_sequences=512,seed=1", 8},
         {"configs/sweep/nk.yaml", "n=128,k=16,batch=16,eval_sequences=512,seed=1", 8},
-        {"configs/sweep/projection.yaml", "projection=linear,init=normal,seed=1", 12},
+        {"configs/sweep/projection.yaml",
+         "projection=linear,init=normal,proj_init_std=0.02,proj_lr=1,position_lr=1,seed=1", 12},
         {"configs/sweep/nonuniform.yaml", "layers=4,k=64,seed=1", 9},
         {"configs/sweep/tasks.yaml", "k=16", 3},
     };
