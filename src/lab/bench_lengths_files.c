@@ -69,6 +69,9 @@ static const char STYLE[] = "set terminal svg size 900,400 dynamic font 'sans-se
                             "set grid y lc rgb '#808080' lw 0.3\n"
                             "set logscale x 2\n"
                             "set logscale y 10\n"
+                            "set autoscale yfix\n"
+                            "set offsets 0, 0, graph 0.35, graph 0.06\n"
+                            "set rmargin 4\n"
                             "set xlabel 'sequence length n' textcolor rgb '#808080'\n"
                             "set datafile missing '-'\n";
 

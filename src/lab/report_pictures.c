@@ -86,6 +86,18 @@ static double place(const ReportAxis *axis, size_t value, size_t series, size_t 
     return (double)value + 0.08 * ((double)series - ((double)shown - 1) / 2);
 }
 
+/* Without blanks, so that lists beside each other do not touch. */
+static void put_tick(Picture *picture, const char *value) {
+    char text[120];
+    size_t used = 0;
+    for (; *value && used + 1 < sizeof text; value++) {
+        if (*value != ' ') text[used++] = *value;
+    }
+    text[used] = '\0';
+    text[report_cut(text, sizeof text)] = '\0';
+    report_put_quoted(&picture->script, text);
+}
+
 static void put_x(Picture *picture, const ReportSection *section, const ReportAxis *axis) {
     double low = INFINITY, high = 0;
     size_t shown = 0;
@@ -95,7 +107,7 @@ static void put_x(Picture *picture, const ReportSection *section, const ReportAx
         double at = place(axis, v, 0, 1);
         if (is_without(axis, v)) continue;
         text_file_put(&picture->script, "%s", shown++ ? ", " : "");
-        report_put_quoted(&picture->script, axis->values[v]);
+        put_tick(picture, axis->values[v]);
         text_file_put(&picture->script, " %.10g", at);
         low = fmin(low, at);
         high = fmax(high, at);
