@@ -53,27 +53,25 @@ void bench_lengths_write_csv(void *stream, const BenchCell *cells, size_t count,
 /* ---- picture */
 
 /* Readable on light and dark pages; the background is transparent. */
-static const char STYLE[] = "set terminal svg size 900,400 dynamic font 'sans-serif,13'\n"
-                            "set linetype 1 lc rgb '#808080' lw 2 dt 2 pt 4\n"
-                            "set linetype 2 lc rgb '#d9822b' lw 2 pt 5\n"
-                            "set linetype 3 lc rgb '#2a7fd4' lw 2 pt 7\n"
-                            "set linetype 4 lc rgb '#2f9e62' lw 2 pt 7\n"
-                            "set linetype 5 lc rgb '#a266c9' lw 2 pt 7\n"
-                            "set linetype 6 lc rgb '#cf5858' lw 2 pt 7\n"
-                            "set linetype 7 lc rgb '#3aa8a8' lw 2 pt 7\n"
-                            "set linetype cycle 7\n"
-                            "set pointsize 0.5\n"
-                            "set border 3 lc rgb '#808080'\n"
-                            "set tics nomirror textcolor rgb '#808080'\n"
-                            "set key textcolor rgb '#808080' top left Left reverse samplen 2\n"
-                            "set grid y lc rgb '#808080' lw 0.3\n"
-                            "set logscale x 2\n"
-                            "set logscale y 10\n"
-                            "set autoscale yfix\n"
-                            "set offsets 0, 0, graph 0.35, graph 0.06\n"
-                            "set rmargin 4\n"
-                            "set xlabel 'sequence length n' textcolor rgb '#808080'\n"
-                            "set datafile missing '-'\n";
+static const char STYLE[] =
+    "set terminal svg size 1100,400 dynamic font 'sans-serif,13'\n"
+    "set linetype 1 lc rgb '#808080' lw 2 dt 2 pt 4\n"
+    "set linetype 2 lc rgb '#d9822b' lw 2 pt 5\n"
+    "set linetype 3 lc rgb '#2a7fd4' lw 2 pt 7\n"
+    "set linetype 4 lc rgb '#2f9e62' lw 2 pt 7\n"
+    "set linetype 5 lc rgb '#a266c9' lw 2 pt 7\n"
+    "set linetype 6 lc rgb '#cf5858' lw 2 pt 7\n"
+    "set linetype 7 lc rgb '#3aa8a8' lw 2 pt 7\n"
+    "set linetype cycle 7\n"
+    "set pointsize 0.5\n"
+    "set border 3 lc rgb '#808080'\n"
+    "set tics nomirror textcolor rgb '#808080'\n"
+    "set key textcolor rgb '#808080' outside right top Left reverse samplen 2\n"
+    "set grid y lc rgb '#808080' lw 0.3\n"
+    "set logscale x 2\n"
+    "set logscale y 10\n"
+    "set xlabel 'sequence length n' textcolor rgb '#808080'\n"
+    "set datafile missing '-'\n";
 
 /* Does the cell belong to series `index`: the two baselines, then Linformer by its k? */
 static bool in_series(const BenchCell *cell, const BenchCell *first) {
@@ -153,11 +151,12 @@ static void put_script(FILE *file, const char *path, const BenchLengths *all, bo
     fprintf(file, "'\n");
     put_data(file, all);
     fprintf(file,
-            "set multiplot layout 1,2\nset xtics rotate by -40\nset ylabel 'microseconds a token "
-            "(%s)' textcolor rgb '#808080'\n",
+            "set multiplot\nset xtics rotate by -40\nset size 0.42, 1\nset rmargin 3\nunset key\n"
+            "set ylabel 'microseconds a token (%s)' textcolor rgb '#808080'\n",
             training ? "training" : "inference");
     put_plot(file, all, 2);
-    fprintf(file, "unset key\nset ylabel 'GiB of memory' textcolor rgb '#808080'\n");
+    fprintf(file, "set key\nset size 0.58, 1\nset origin 0.42, 0\nset rmargin 34\n"
+                  "set ylabel 'GiB of memory' textcolor rgb '#808080'\n");
     put_plot(file, all, 3);
     fprintf(file, "unset multiplot\n");
 }
