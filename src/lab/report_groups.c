@@ -237,11 +237,16 @@ static bool sum_up(ReportStat *out, const Report *report, const ReportGroup *gro
     return true;
 }
 
+/* The run that counts instead of one which repeats it; itself else, NULL of NULL. */
+static const ReportRun *original_of(const Report *report, const ReportRun *run) {
+    while (run && run->repeats != REPORT_NONE) run = &report->runs[run->repeats];
+    return run;
+}
+
 /* Do two fine-tunings begin with the same pretraining, or one that repeats it? */
 static bool is_same_start(const Report *report, const ReportRun *a, const ReportRun *b) {
-    const ReportRun *left = report_pretraining(report, a), *right = report_pretraining(report, b);
-    while (left && left->repeats != REPORT_NONE) left = &report->runs[left->repeats];
-    while (right && right->repeats != REPORT_NONE) right = &report->runs[right->repeats];
+    const ReportRun *left = original_of(report, report_pretraining(report, a)),
+                    *right = original_of(report, report_pretraining(report, b));
     return left || right ? left == right
                          : is_same_text(a->config.finetune.init, b->config.finetune.init);
 }
@@ -303,10 +308,8 @@ static bool make_groups(Report *report, size_t index, Err *err) {
         if (!sum_up_group(report, section, group, err)) return false;
     }
     for (size_t i = 0; i < report->run_count; i++) {
-        const ReportRun *original = &report->runs[i];
-        if (original->section != index || original->repeats == REPORT_NONE) continue;
-        while (original->repeats != REPORT_NONE) original = &report->runs[original->repeats];
-        report->runs[i].group = original->group;
+        ReportRun *run = &report->runs[i];
+        if (run->section == index) run->group = original_of(report, run)->group;
     }
     find_front(section);
     return true;
